@@ -1,1 +1,2 @@
-//! Placeholder.
+//! The `.igt` trace format.
+pub mod catalog;

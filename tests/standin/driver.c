@@ -540,14 +540,15 @@ int main(int argc, char **argv) {
             die_of("exec");
         } else if (MODE("executed")) loop(a);
         else if (MODE("dlopen")) {
-            char self[4096], path[4200], count[32];
+            char self[4096], path[4200], runtime[4200], count[32];
             ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
             if (bytes < 0) die_of("readlink");
             self[bytes] = 0;
             *strrchr(self, '/') = 0;
             snprintf(path, sizeof path, "%s/standin-late", self);
+            snprintf(runtime, sizeof runtime, "%s/libcudart.so.13", self);
             snprintf(count, sizeof count, "%ld", a);
-            execl(path, path, count, self, (char *)NULL);
+            execl(path, path, count, runtime, (char *)NULL);
             die_of(path);
         } else if (MODE("die")) die(a);
         else if (MODE("longjmp")) jumps(a);

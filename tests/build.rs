@@ -19,6 +19,7 @@ const FLAGS: &[&str] = &[
     "-fvisibility=hidden",
     "-fno-omit-frame-pointer",
     "-fno-shrink-wrap",
+    "-fno-schedule-insns2",
     "-fno-ipa-icf",
 ];
 #[cfg(target_arch = "x86_64")]
@@ -96,7 +97,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             .status()
             .map_err(|e| format!("{}: {e}; a C compiler is needed", compiler.display()))?;
         if !status.success() {
-            return Err(format!("{} failed to build {output}: {status}", compiler.display()).into());
+            return Err(
+                format!("{} failed to build {output}: {status}", compiler.display()).into(),
+            );
         }
         install(&built, &stable.join(output))?;
     }

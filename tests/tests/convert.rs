@@ -157,15 +157,15 @@ fn sqlite_holds_every_call() {
     assert_eq!(check, "ok");
     for process in &recording.report().processes {
         // Sources 1 and 4 are the runtime's and the driver's calls.
-        let count: u64 = db
+        let count: i64 = db
             .query_row(
                 "select count(*) from events where pid = ?1 and source in (1, 4)",
-                [process.pid],
+                [i64::try_from(process.pid).unwrap()],
                 |r| r.get(0),
             )
             .unwrap();
         assert_eq!(
-            count,
+            u64::try_from(count).unwrap(),
             process.calls.values().sum::<u64>(),
             "{}",
             process.role

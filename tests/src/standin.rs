@@ -35,16 +35,27 @@ impl Standin {
         command
     }
 
-    /// A copy of both libraries in another folder: other inodes, as in another virtual environment.
+    /// A copy of the libraries and of `standin` in another folder: other inodes, as in another virtual environment.
     #[must_use]
-    pub fn copy_libraries(&self, to: &Path) -> PathBuf {
-        for library in [&self.libcuda, &self.libcudart] {
-            let name = library.file_name().unwrap_or_default();
-            fs::copy(library, to.join(name)).unwrap_or_else(|e| {
-                panic!("cannot copy {} to {}: {e}", library.display(), to.display())
-            });
+    pub fn copy_to(&self, to: &Path) -> Self {
+        let copy = |from: &PathBuf| {
+            let path = to.join(from.file_name().unwrap_or_default());
+            // By rename: whoever runs the file that was there keeps it.
+            let fresh = path.with_extension("fresh");
+            fs::copy(from, &fresh)
+                .and_then(|_| fs::rename(&fresh, &path))
+                .unwrap_or_else(|e| {
+                    panic!("cannot copy {} to {}: {e}", from.display(), path.display())
+                });
+            path
+        };
+        Self {
+            dir: to.to_path_buf(),
+            libcudart: copy(&self.libcudart),
+            libcuda: copy(&self.libcuda),
+            program: copy(&self.program),
+            ..self.clone()
         }
-        to.join("libcudart.so.13")
     }
 }
 
@@ -111,9 +122,23 @@ impl Report {
     /// Finds the report in what a program printed.
     #[must_use]
     pub fn parse(stdout: &str) -> Self {
-        let Some(line) = stdout.lines().find(|l| l.starts_with("{\"mode\":")) else {
-            panic!("no report of the stand-in in {stdout:?}")
-        };
+        Self::parse_all(stdout)
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| panic!("no report of the stand-in in {stdout:?}"))
+    }
+
+    /// The reports of several programs, in the order in which they ended.
+    #[must_use]
+    pub fn parse_all(stdout: &str) -> Vec<Self> {
+        stdout
+            .lines()
+            .filter(|l| l.starts_with("{\"mode\":"))
+            .map(Self::parse_line)
+            .collect()
+    }
+
+    fn parse_line(line: &str) -> Self {
         let json: Value = serde_json::from_str(line)
             .unwrap_or_else(|e| panic!("the stand-in's report is no JSON: {e}: {line}"));
         let processes = json["processes"]

@@ -146,7 +146,7 @@ fn a_library_that_comes_late_is_recorded_from_its_first_call() {
 #[test]
 fn a_library_of_another_path_is_another_library() {
     let folder = tempdir().unwrap();
-    let library = standin().copy_libraries(folder.path());
+    let library = standin().copy_to(folder.path()).libcudart;
     record_program(&standin().late, &["50", library.to_str().unwrap()]).assert_exact();
 }
 

@@ -223,7 +223,7 @@ fn no_args_keeps_command_lines_out() {
     assert!(!dump(&redacted.file).contains(secret));
 }
 
-/// Nothing of a recording stays in the kernel, however it ended.
+/// The file is written in whole blocks as the recording goes: `kill -9` costs the last moment, not the recording.
 #[test]
 fn a_killed_recorder_leaves_a_readable_file() {
     let program = standin().program.display().to_string();

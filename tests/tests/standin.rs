@@ -157,6 +157,7 @@ fn every_mode_ends_with_a_report() {
         (&["mainexit", "2"], 1),
         (&["exec", "2"], 1),
         (&["dlopen", "2"], 1),
+        (&["seccomp", "2"], 1),
         (&["die", "4"], 1),
         (&["longjmp", "3"], 1),
         (&["exitcode", "0"], 1),

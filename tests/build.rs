@@ -31,40 +31,18 @@ const ORIGIN: &str = "-Wl,-rpath,$ORIGIN";
 
 /// What is built, in order: output, sources, further arguments.
 const OUTPUTS: &[(&str, &[&str], &[&str])] = &[
-    (
-        "libcuda.so.1",
-        &["libcuda.c"],
-        &["-shared", "-Wl,-soname,libcuda.so.1"],
-    ),
+    ("libcuda.so.1", &["libcuda.c"], &["-shared", "-Wl,-soname,libcuda.so.1"]),
     (
         "libcudart.so.13",
         &["libcudart.c"],
-        &[
-            "-shared",
-            "-Wl,-soname,libcudart.so.13",
-            "-Wl,--version-script,libcudart.map",
-            "-l:libcuda.so.1",
-            ORIGIN,
-        ],
+        &["-shared", "-Wl,-soname,libcudart.so.13", "-Wl,--version-script,libcudart.map", "-l:libcuda.so.1", ORIGIN],
     ),
-    (
-        "standin",
-        &["driver.c", "report.c"],
-        &["-l:libcudart.so.13", "-l:libcuda.so.1", "-pthread", ORIGIN],
-    ),
+    ("standin", &["driver.c", "report.c"], &["-l:libcudart.so.13", "-l:libcuda.so.1", "-pthread", ORIGIN]),
     ("standin-late", &["late.c", "report.c"], &["-ldl"]),
     // The runtime linked statically: its symbols are in the executable's .symtab alone ...
-    (
-        "standin-static",
-        &["driver.c", "report.c", "libcudart.c"],
-        &["-l:libcuda.so.1", "-pthread", ORIGIN],
-    ),
+    ("standin-static", &["driver.c", "report.c", "libcudart.c"], &["-l:libcuda.so.1", "-pthread", ORIGIN]),
     // ... or nowhere.
-    (
-        "standin-stripped",
-        &["driver.c", "report.c", "libcudart.c"],
-        &["-s", "-l:libcuda.so.1", "-pthread", ORIGIN],
-    ),
+    ("standin-stripped", &["driver.c", "report.c", "libcudart.c"], &["-s", "-l:libcuda.so.1", "-pthread", ORIGIN]),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -74,11 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-env-changed=CC");
 
     // OUT_DIR is TARGET/PROFILE/build/PACKAGE-HASH/out.
-    let stable = out
-        .ancestors()
-        .nth(4)
-        .ok_or("OUT_DIR is not inside a target directory")?
-        .join("standin");
+    let stable = out.ancestors().nth(4).ok_or("OUT_DIR is not inside a target directory")?.join("standin");
     fs::create_dir_all(&stable)?;
     let compiler = env::var_os("CC").unwrap_or_else(|| "cc".into());
 
@@ -97,9 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             .status()
             .map_err(|e| format!("{}: {e}; a C compiler is needed", compiler.display()))?;
         if !status.success() {
-            return Err(
-                format!("{} failed to build {output}: {status}", compiler.display()).into(),
-            );
+            return Err(format!("{} failed to build {output}: {status}", compiler.display()).into());
         }
         install(&built, &stable.join(output))?;
     }

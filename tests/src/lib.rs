@@ -11,10 +11,7 @@
 //! ```
 //!
 //! Recording needs root and fails without it: a test that is skipped where it matters proves nothing.
-#![expect(
-    clippy::panic,
-    reason = "a harness tells the test that it failed by panicking"
-)]
+#![expect(clippy::panic, reason = "a harness tells the test that it failed by panicking")]
 
 mod perfetto;
 mod process;
@@ -26,8 +23,7 @@ mod wheels;
 pub use perfetto::{Answer, perfetto_query};
 pub use process::{Run, Running, run};
 pub use recording::{
-    Analysis, Call, Recorder, Recording, UNPROBED, analyze, analyze_json, calls, kernel_lock,
-    record, record_with,
+    Analysis, Call, Recorder, Recording, UNPROBED, analyze, analyze_json, calls, kernel_lock, record, record_with,
 };
 pub use standin::{Process, Report, Standin, standin};
 pub use tools::{bad_input, is_root, require_root, target_dir, tool};

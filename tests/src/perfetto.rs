@@ -39,14 +39,9 @@ pub fn perfetto_query(trace: &Path, queries: &[&str]) -> Vec<Answer> {
         .arg(trace)
         .args(queries);
     let run = run(&mut node, Duration::from_secs(120)).success();
-    let answer: Value = serde_json::from_str(&run.stdout)
-        .unwrap_or_else(|e| panic!("query.mjs printed no JSON: {e}: {run:#?}"));
-    assert!(
-        answer["load_error"].is_null(),
-        "Perfetto refused {}: {}",
-        trace.display(),
-        answer["load_error"]
-    );
+    let answer: Value =
+        serde_json::from_str(&run.stdout).unwrap_or_else(|e| panic!("query.mjs printed no JSON: {e}: {run:#?}"));
+    assert!(answer["load_error"].is_null(), "Perfetto refused {}: {}", trace.display(), answer["load_error"]);
     let results = answer["results"].as_array().cloned().unwrap_or_default();
     results
         .iter()
@@ -56,21 +51,12 @@ pub fn perfetto_query(trace: &Path, queries: &[&str]) -> Vec<Answer> {
             let rows = result["rows"].as_array().cloned().unwrap_or_default();
             Answer {
                 columns: texts(&result["columns"]),
-                rows: rows
-                    .iter()
-                    .map(|r| r.as_array().cloned().unwrap_or_default())
-                    .collect(),
+                rows: rows.iter().map(|r| r.as_array().cloned().unwrap_or_default()).collect(),
             }
         })
         .collect()
 }
 
 fn texts(list: &Value) -> Vec<String> {
-    list.as_array()
-        .map(|l| {
-            l.iter()
-                .filter_map(|v| v.as_str().map(str::to_owned))
-                .collect()
-        })
-        .unwrap_or_default()
+    list.as_array().map(|l| l.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect()).unwrap_or_default()
 }

@@ -31,10 +31,7 @@ impl Run {
     /// The exit code as a shell sees it: 128 + the signal for a program that died of one.
     #[must_use]
     pub fn code(&self) -> i32 {
-        self.status
-            .code()
-            .or_else(|| self.status.signal().map(|s| 128 + s))
-            .unwrap_or(-1)
+        self.status.code().or_else(|| self.status.signal().map(|s| 128 + s)).unwrap_or(-1)
     }
 
     /// Itself, if the program ended with exit code 0.
@@ -73,14 +70,7 @@ impl Running {
             .unwrap_or_else(|e| panic!("cannot start {text}: {e}"));
         let (stdout, out_reader) = collect(child.stdout.take());
         let (stderr, err_reader) = collect(child.stderr.take());
-        Self {
-            command: text,
-            child,
-            stdout,
-            stderr,
-            readers: vec![out_reader, err_reader],
-            started,
-        }
+        Self { command: text, child, stdout, stderr, readers: vec![out_reader, err_reader], started }
     }
 
     /// Its process id.
@@ -107,10 +97,7 @@ impl Running {
         let deadline = Instant::now() + limit;
         loop {
             let so_far = self.stdout_so_far();
-            if let Some(line) = so_far
-                .split_inclusive('\n')
-                .find(|l| l.starts_with(prefix) && l.ends_with('\n'))
-            {
+            if let Some(line) = so_far.split_inclusive('\n').find(|l| l.starts_with(prefix) && l.ends_with('\n')) {
                 return line.trim_end().to_owned();
             }
             assert!(
@@ -125,9 +112,7 @@ impl Running {
 
     /// Writes a line to its standard input.
     pub fn send_line(&mut self, line: &str) {
-        let Some(stdin) = self.child.stdin.as_mut() else {
-            panic!("{} has no standard input any more", self.command)
-        };
+        let Some(stdin) = self.child.stdin.as_mut() else { panic!("{} has no standard input any more", self.command) };
         writeln!(stdin, "{line}")
             .and_then(|()| stdin.flush())
             .unwrap_or_else(|e| panic!("{} took no line: {e}", self.command));
@@ -135,8 +120,7 @@ impl Running {
 
     /// Sends a signal to it alone, not to its group.
     pub fn signal(&self, signal: Signal) {
-        kill_process(pid_of(&self.child), signal)
-            .unwrap_or_else(|e| panic!("cannot signal {}: {e}", self.command));
+        kill_process(pid_of(&self.child), signal).unwrap_or_else(|e| panic!("cannot signal {}: {e}", self.command));
     }
 
     /// What Ctrl-C sends.
@@ -176,13 +160,7 @@ impl Running {
         while !self.readers.iter().all(thread::JoinHandle::is_finished) && Instant::now() < grace {
             thread::sleep(POLL);
         }
-        Run {
-            command: self.command.clone(),
-            status,
-            stdout: self.stdout_so_far(),
-            stderr: self.stderr_so_far(),
-            wall,
-        }
+        Run { command: self.command.clone(), status, stdout: self.stdout_so_far(), stderr: self.stderr_so_far(), wall }
     }
 }
 
@@ -218,10 +196,7 @@ fn collect(stream: Option<impl Read + Send + 'static>) -> (Output, thread::JoinH
             if bytes == 0 {
                 break;
             }
-            target
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .extend_from_slice(&chunk[..bytes]);
+            target.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&chunk[..bytes]);
         }
     });
     (output, reader)

@@ -66,13 +66,7 @@ pub fn record_with(options: &[&str], command: &[String], env: &[(&str, &str)]) -
     let dir = temp_dir();
     let file = dir.path().join("run.igt");
     let mut recorder = Command::new(tool("ingero-record"));
-    recorder
-        .arg("-o")
-        .arg(&file)
-        .args(options)
-        .arg("--")
-        .args(command)
-        .envs(env.iter().copied());
+    recorder.arg("-o").arg(&file).args(options).arg("--").args(command).envs(env.iter().copied());
     let run = run(&mut recorder, LIMIT);
     Recording::new(file, run, dir)
 }
@@ -84,24 +78,14 @@ fn temp_dir() -> TempDir {
 
 impl Recording {
     fn new(file: PathBuf, run: Run, dir: TempDir) -> Self {
-        let report = run
-            .stdout
-            .contains("{\"mode\":")
-            .then(|| Report::parse(&run.stdout));
-        Self {
-            file,
-            run,
-            dir,
-            report,
-        }
+        let report = run.stdout.contains("{\"mode\":").then(|| Report::parse(&run.stdout));
+        Self { file, run, dir, report }
     }
 
     /// The stand-in's report.
     #[must_use]
     pub fn report(&self) -> &Report {
-        self.report
-            .as_ref()
-            .unwrap_or_else(|| panic!("the stand-in said nothing: {:#?}", self.run))
+        self.report.as_ref().unwrap_or_else(|| panic!("the stand-in said nothing: {:#?}", self.run))
     }
 
     /// `ingero-analyze FILE --format json ARGS…`
@@ -154,10 +138,7 @@ impl Analysis {
     /// One operation of one process.
     #[must_use]
     pub fn op(&self, pid: u64, symbol: &str) -> Option<&Value> {
-        self.process(pid)?["ops"]
-            .as_array()?
-            .iter()
-            .find(|o| o["name"] == symbol)
+        self.process(pid)?["ops"].as_array()?.iter().find(|o| o["name"] == symbol)
     }
 
     /// A figure of every operation of a process, by symbol; operations where it is 0 are left out.
@@ -177,10 +158,7 @@ impl Analysis {
     /// Compares the operations of a process with what it did.
     pub fn assert_process(&self, process: &Process) {
         let due = |map: &BTreeMap<String, u64>| -> BTreeMap<String, u64> {
-            map.iter()
-                .filter(|(s, _)| !UNPROBED.contains(&s.as_str()))
-                .map(|(s, &n)| (s.clone(), n))
-                .collect()
+            map.iter().filter(|(s, _)| !UNPROBED.contains(&s.as_str())).map(|(s, &n)| (s.clone(), n)).collect()
         };
         let seen = |figure: &str| {
             let mut figures = self.figures(process.pid, figure);
@@ -197,22 +175,13 @@ impl Analysis {
             .filter(|&(_, n)| n > 0)
             .collect();
         assert_eq!(seen("count"), returned, "calls of {who}");
-        assert_eq!(
-            seen("unreturned"),
-            due(&process.unreturned),
-            "unreturned calls of {who}"
-        );
+        assert_eq!(seen("unreturned"), due(&process.unreturned), "unreturned calls of {who}");
         assert_eq!(seen("errors"), due(&process.errors), "errors of {who}");
         if process.errors.is_empty() && process.unreturned.is_empty() {
             assert_eq!(seen("bytes"), due(&process.bytes), "bytes of {who}");
         }
         // Percentiles, times and their parts agree with each other.
-        for op in self
-            .process(process.pid)
-            .and_then(|p| p["ops"].as_array())
-            .into_iter()
-            .flatten()
-        {
+        for op in self.process(process.pid).and_then(|p| p["ops"].as_array()).into_iter().flatten() {
             assert_op_is_sound(op);
         }
     }
@@ -220,11 +189,7 @@ impl Analysis {
 
 /// What holds for the figures of any operation of any recording.
 fn assert_op_is_sound(op: &Value) {
-    let figure = |key: &str| {
-        op[key]
-            .as_u64()
-            .unwrap_or_else(|| panic!("{key} is no number in {op:#}"))
-    };
+    let figure = |key: &str| op[key].as_u64().unwrap_or_else(|| panic!("{key} is no number in {op:#}"));
     if figure("count") == 0 {
         return;
     }
@@ -233,10 +198,7 @@ fn assert_op_is_sound(op: &Value) {
     assert!(figure("p50_ns") <= figure("p95_ns"), "{op:#}");
     assert!(figure("p95_ns") <= figure("p99_ns"), "{op:#}");
     assert!(figure("p99_ns") <= figure("max_ns"), "{op:#}");
-    assert!(
-        figure("max_ns") <= sum && figure("mean_ns") <= figure("max_ns"),
-        "{op:#}"
-    );
+    assert!(figure("max_ns") <= sum && figure("mean_ns") <= figure("max_ns"), "{op:#}");
     let split = ["running_ns", "runnable_ns", "throttled_ns", "blocked_ns"].map(figure);
     assert_eq!(split.iter().sum::<u64>(), sum, "parts of {op:#}");
 }
@@ -255,8 +217,8 @@ pub fn analyze_json(file: &Path, args: &[&str]) -> Value {
     let mut all = vec!["--format", "json"];
     all.extend(args);
     let run = analyze(file, &all).success();
-    let json: Value = serde_json::from_str(&run.stdout)
-        .unwrap_or_else(|e| panic!("ingero-analyze printed no JSON: {e}: {run:#?}"));
+    let json: Value =
+        serde_json::from_str(&run.stdout).unwrap_or_else(|e| panic!("ingero-analyze printed no JSON: {e}: {run:#?}"));
     assert_eq!(json["schema"], "ingero-analyze/1");
     json
 }
@@ -301,8 +263,8 @@ pub fn calls(file: &Path) -> Vec<Call> {
     run.stdout
         .lines()
         .filter_map(|line| {
-            let event: Value = serde_json::from_str(line)
-                .unwrap_or_else(|e| panic!("ingero-replay printed no JSON: {e}: {line}"));
+            let event: Value =
+                serde_json::from_str(line).unwrap_or_else(|e| panic!("ingero-replay printed no JSON: {e}: {line}"));
             (event["kind"] == "call").then(|| call(&event))
         })
         .collect()
@@ -312,9 +274,7 @@ fn call(event: &Value) -> Call {
     let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
     let number = |key: &str| match &event[key] {
         Value::Number(n) => n.as_u64(),
-        Value::String(s) => s
-            .strip_prefix("0x")
-            .and_then(|hex| u64::from_str_radix(hex, 16).ok()),
+        Value::String(s) => s.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok()),
         _ => None,
     };
     let copy = match event["copy"].as_str() {
@@ -361,12 +321,7 @@ impl Recorder {
         let file = dir.path().join("run.igt");
         let mut command = Command::new(tool("ingero-record"));
         command.arg("-o").arg(&file).args(options);
-        Self {
-            running: Running::start(&mut command),
-            file,
-            dir,
-            _alone: alone,
-        }
+        Self { running: Running::start(&mut command), file, dir, _alone: alone }
     }
 
     /// Waits until the recorder holds its probes: its links and perf events are there and get no more.

@@ -44,9 +44,7 @@ impl Standin {
             let fresh = path.with_extension("fresh");
             fs::copy(from, &fresh)
                 .and_then(|_| fs::rename(&fresh, &path))
-                .unwrap_or_else(|e| {
-                    panic!("cannot copy {} to {}: {e}", from.display(), path.display())
-                });
+                .unwrap_or_else(|e| panic!("cannot copy {} to {}: {e}", from.display(), path.display()));
             path
         };
         Self {
@@ -69,11 +67,7 @@ pub fn standin() -> Standin {
         if !path.exists() {
             // Somebody cleared the folder; the build script's own copy is still there.
             let copied = fs::create_dir_all(&dir).and_then(|()| fs::copy(built.join(name), &path));
-            assert!(
-                copied.is_ok(),
-                "{} is missing; run cargo build -p ingero-tests",
-                path.display()
-            );
+            assert!(copied.is_ok(), "{} is missing; run cargo build -p ingero-tests", path.display());
         }
         path
     };
@@ -122,34 +116,20 @@ impl Report {
     /// Finds the report in what a program printed.
     #[must_use]
     pub fn parse(stdout: &str) -> Self {
-        Self::parse_all(stdout)
-            .into_iter()
-            .next()
-            .unwrap_or_else(|| panic!("no report of the stand-in in {stdout:?}"))
+        Self::parse_all(stdout).into_iter().next().unwrap_or_else(|| panic!("no report of the stand-in in {stdout:?}"))
     }
 
     /// The reports of several programs, in the order in which they ended.
     #[must_use]
     pub fn parse_all(stdout: &str) -> Vec<Self> {
-        stdout
-            .lines()
-            .filter(|l| l.starts_with("{\"mode\":"))
-            .map(Self::parse_line)
-            .collect()
+        stdout.lines().filter(|l| l.starts_with("{\"mode\":")).map(Self::parse_line).collect()
     }
 
     fn parse_line(line: &str) -> Self {
-        let json: Value = serde_json::from_str(line)
-            .unwrap_or_else(|e| panic!("the stand-in's report is no JSON: {e}: {line}"));
-        let processes = json["processes"]
-            .as_array()
-            .map(|list| list.iter().map(process).collect())
-            .unwrap_or_default();
-        Self {
-            pid: json["pid"].as_u64().unwrap_or_default(),
-            processes,
-            json,
-        }
+        let json: Value =
+            serde_json::from_str(line).unwrap_or_else(|e| panic!("the stand-in's report is no JSON: {e}: {line}"));
+        let processes = json["processes"].as_array().map(|list| list.iter().map(process).collect()).unwrap_or_default();
+        Self { pid: json["pid"].as_u64().unwrap_or_default(), processes, json }
     }
 
     /// The processes of a role.
@@ -160,12 +140,7 @@ impl Report {
     /// Entries of a symbol in one process.
     #[must_use]
     pub fn calls(&self, pid: u64, symbol: &str) -> u64 {
-        self.processes
-            .iter()
-            .filter(|p| p.pid == pid)
-            .find_map(|p| p.calls.get(symbol))
-            .copied()
-            .unwrap_or_default()
+        self.processes.iter().filter(|p| p.pid == pid).find_map(|p| p.calls.get(symbol)).copied().unwrap_or_default()
     }
 }
 
@@ -173,11 +148,7 @@ fn process(json: &Value) -> Process {
     let map = |key: &str| {
         json[key]
             .as_object()
-            .map(|o| {
-                o.iter()
-                    .map(|(k, v)| (k.clone(), v.as_u64().unwrap_or_default()))
-                    .collect()
-            })
+            .map(|o| o.iter().map(|(k, v)| (k.clone(), v.as_u64().unwrap_or_default())).collect())
             .unwrap_or_default()
     };
     Process {

@@ -9,20 +9,12 @@ use std::time::Duration;
 use crate::process::{Run, run};
 
 /// Packages whose programs are tested.
-const PACKAGES: &[&str] = &[
-    "ingero-record",
-    "ingero-analyze",
-    "ingero-replay",
-    "ingero-convert",
-];
+const PACKAGES: &[&str] = &["ingero-record", "ingero-analyze", "ingero-replay", "ingero-convert"];
 
 /// Folder of Cargo's outputs.
 #[must_use]
 pub fn target_dir() -> PathBuf {
-    Path::new(env!("STANDIN_STABLE"))
-        .parent()
-        .map(Path::to_path_buf)
-        .unwrap_or_default()
+    Path::new(env!("STANDIN_STABLE")).parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
 /// Path of a program under test, `ingero-record` and so on, of the profile that the tests are built in.
@@ -75,15 +67,8 @@ pub fn bad_input(command: &mut Command) -> Run {
     let run = run(command, Duration::from_secs(20));
     assert_ne!(run.code(), 0, "accepted: {run:#?}");
     assert!(run.code() < 128, "died: {run:#?}");
-    assert!(
-        !run.stderr.contains("panicked") && !run.stderr.contains("RUST_BACKTRACE"),
-        "panicked: {run:#?}"
-    );
-    let lines: Vec<_> = run
-        .stderr
-        .lines()
-        .filter(|l| !l.trim().is_empty())
-        .collect();
+    assert!(!run.stderr.contains("panicked") && !run.stderr.contains("RUST_BACKTRACE"), "panicked: {run:#?}");
+    let lines: Vec<_> = run.stderr.lines().filter(|l| !l.trim().is_empty()).collect();
     assert_eq!(lines.len(), 1, "one line was due: {run:#?}");
     assert!(run.stdout.is_empty(), "nothing was due on stdout: {run:#?}");
     run

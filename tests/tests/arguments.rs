@@ -1,10 +1,5 @@
 //! Sizes, pointers, directions, streams and results are those of the call.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use ingero_tests::{Call, calls, record};
 use serde_json::Value;
@@ -43,11 +38,7 @@ fn every_argument_is_the_one_that_was_passed() {
         if let Some(bytes) = number("bytes") {
             assert_eq!(call.bytes, Some(bytes), "size of {due}: {call:?}");
         }
-        let ptr = number("dst")
-            .or(number("ptr"))
-            .or(number("function"))
-            .or(number("event"))
-            .or(number("out"));
+        let ptr = number("dst").or(number("ptr")).or(number("function")).or(number("event")).or(number("out"));
         if let Some(ptr) = ptr {
             assert_eq!(call.ptr, Some(ptr), "pointer of {due}: {call:?}");
         }
@@ -78,25 +69,16 @@ fn results_and_errors_are_exact() {
     let errors = analysis.figures(pid, "errors");
     assert_eq!(errors["cudaMalloc"], 20);
     assert_eq!(errors["cudaLaunchKernel"], 10);
-    let mut results: Vec<_> = calls(&recording.file)
-        .into_iter()
-        .filter(|c| c.symbol == "cudaMalloc")
-        .map(|c| c.result.unwrap())
-        .collect();
+    let mut results: Vec<_> =
+        calls(&recording.file).into_iter().filter(|c| c.symbol == "cudaMalloc").map(|c| c.result.unwrap()).collect();
     results.sort_unstable();
     results.dedup();
     assert_eq!(results, [0, 1, 2]);
-    for (symbol, due) in [
-        ("cudaMemcpy", 21),
-        ("cudaLaunchKernel", 700),
-        ("cuLaunchKernel", 700),
-        ("cudaStreamSynchronize", 700),
-    ] {
+    for (symbol, due) in
+        [("cudaMemcpy", 21), ("cudaLaunchKernel", 700), ("cuLaunchKernel", 700), ("cudaStreamSynchronize", 700)]
+    {
         assert!(
-            calls(&recording.file)
-                .iter()
-                .filter(|c| c.symbol == symbol)
-                .all(|c| c.result == Some(due)),
+            calls(&recording.file).iter().filter(|c| c.symbol == symbol).all(|c| c.result == Some(due)),
             "{symbol}"
         );
     }

@@ -1,10 +1,5 @@
 //! Whatever a user gets wrong is answered by one line that says what, and by an exit code other than 0.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::ffi::OsStr;
 use std::fs;
@@ -49,19 +44,10 @@ fn files_that_are_no_recording() {
     let zeros = written(&folder, "zeros.igt", &[0; 65536]);
     let missing = folder.path().join("missing.igt");
     for &tool in READERS {
-        for file in [
-            &text,
-            &empty,
-            &zeros,
-            &missing,
-            &folder.path().to_path_buf(),
-        ] {
+        for file in [&text, &empty, &zeros, &missing, &folder.path().to_path_buf()] {
             let run = bad_input(&mut reader(tool, file));
             let name = file.file_name().unwrap().to_string_lossy();
-            assert!(
-                run.stderr.contains(&*name),
-                "the line names no file: {run:#?}"
-            );
+            assert!(run.stderr.contains(&*name), "the line names no file: {run:#?}");
         }
     }
 }
@@ -100,18 +86,12 @@ fn a_file_cut_anywhere_is_read_as_far_as_it_goes() {
         let length = good.len() * share / 16;
         let file = written(&folder, "cut.igt", &good[..length]);
         let run = run(&mut reader(READERS[0], &file), Duration::from_secs(20));
-        assert!(
-            !run.stderr.contains("panicked") && run.code() < 101,
-            "{length}: {run:#?}"
-        );
+        assert!(!run.stderr.contains("panicked") && run.code() < 101, "{length}: {run:#?}");
         if run.code() == 0 {
             let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
             assert_eq!(json["trace"]["complete"], length == good.len(), "{length}");
             let events = json["trace"]["events"].as_u64().unwrap();
-            assert!(
-                events >= events_before,
-                "{length}: {events} after {events_before}"
-            );
+            assert!(events >= events_before, "{length}: {events} after {events_before}");
             events_before = events;
         }
     }
@@ -159,10 +139,7 @@ fn times_and_processes_that_make_no_sense() {
         command.arg(file).args(args);
         let run = run(&mut command, Duration::from_secs(20));
         assert_ne!(run.code(), 0, "{args:?}: {run:#?}");
-        assert!(
-            run.code() < 101 && !run.stderr.contains("panicked"),
-            "{args:?}: {run:#?}"
-        );
+        assert!(run.code() < 101 && !run.stderr.contains("panicked"), "{args:?}: {run:#?}");
         assert!(run.stdout.is_empty(), "{args:?}: {run:#?}");
         assert!(!run.stderr.trim().is_empty(), "{args:?}: {run:#?}");
     }
@@ -171,11 +148,7 @@ fn times_and_processes_that_make_no_sense() {
 #[test]
 fn a_time_or_process_that_is_merely_absent_is_one_line() {
     let recording = record(&["loop", "5"]);
-    for args in [
-        &["--pid", "4000000"][..],
-        &["--from", "1h"],
-        &["--from", "soon"],
-    ] {
+    for args in [&["--pid", "4000000"][..], &["--from", "1h"], &["--from", "soon"]] {
         let mut command = Command::new(tool("ingero-analyze"));
         bad_input(command.arg(&recording.file).args(args));
     }
@@ -183,10 +156,7 @@ fn a_time_or_process_that_is_merely_absent_is_one_line() {
 
 #[test]
 fn outputs_that_cannot_be_written() {
-    assert!(
-        is_root(),
-        "the recorder's checks differ without root: run as root"
-    );
+    assert!(is_root(), "the recorder's checks differ without root: run as root");
     let folder = tempdir().unwrap();
     let present = written(&folder, "present.igt", b"precious");
     for (output, code) in [
@@ -198,10 +168,7 @@ fn outputs_that_cannot_be_written() {
     ] {
         let run = bad_input(record_to(&output).args(["--", "true"]));
         assert_eq!(run.code(), code, "{run:#?}");
-        assert!(
-            run.stderr.contains(&*output.display().to_string()),
-            "{run:#?}"
-        );
+        assert!(run.stderr.contains(&*output.display().to_string()), "{run:#?}");
     }
     assert_eq!(fs::read(&present).unwrap(), b"precious");
 }
@@ -219,13 +186,7 @@ fn converters_outputs_that_cannot_be_written() {
             &PathBuf::from("/proc/out"),
         ] {
             let mut command = Command::new(tool("ingero-convert"));
-            bad_input(
-                command
-                    .arg(&recording.file)
-                    .arg(format)
-                    .arg("-o")
-                    .arg(output),
-            );
+            bad_input(command.arg(&recording.file).arg(format).arg("-o").arg(output));
         }
     }
     assert_eq!(fs::read(&present).unwrap(), b"precious");
@@ -247,10 +208,7 @@ fn recorder_requests_that_make_no_sense() {
         let run = run(record_to(&output).args(args), Duration::from_secs(20));
         assert_eq!(run.code(), 125, "{args:?}: {run:#?}");
         assert!(!run.stderr.contains("panicked"), "{args:?}: {run:#?}");
-        assert!(
-            !run.stderr.trim().is_empty() && run.stdout.is_empty(),
-            "{args:?}: {run:#?}"
-        );
+        assert!(!run.stderr.trim().is_empty() && run.stdout.is_empty(), "{args:?}: {run:#?}");
         assert!(!output.exists(), "{args:?} left a file");
     }
     bad_input(record_to(&output).args(["--pid", "4000000"]));
@@ -259,18 +217,9 @@ fn recorder_requests_that_make_no_sense() {
 
 #[test]
 fn help_and_version_are_there() {
-    for name in [
-        "ingero-record",
-        "ingero-analyze",
-        "ingero-replay",
-        "ingero-convert",
-    ] {
+    for name in ["ingero-record", "ingero-analyze", "ingero-replay", "ingero-convert"] {
         for option in ["--help", "--version"] {
-            let run = run(
-                Command::new(tool(name)).arg(option),
-                Duration::from_secs(20),
-            )
-            .success();
+            let run = run(Command::new(tool(name)).arg(option), Duration::from_secs(20)).success();
             assert!(!run.stdout.is_empty() && run.stderr.is_empty(), "{run:#?}");
         }
     }

@@ -1,10 +1,5 @@
 //! Converted traces hold what was recorded, in the eyes of the programs that read them.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,46 +18,25 @@ fn convert(recording: &Recording, format: &str, name: &str) -> PathBuf {
     out
 }
 
-const COMPLAINTS: &str =
-    "select name, value from stats where severity in ('error', 'data_loss') and value > 0";
+const COMPLAINTS: &str = "select name, value from stats where severity in ('error', 'data_loss') and value > 0";
 const SLICES: &str = "select name, count(*) from slice \
      where name glob 'cu[A-Z]*' or name glob 'cuda[A-Z]*' group by name order by name";
 
 /// Slices by symbol as Perfetto sees them, and no complaint of its importer.
 fn slices(trace: &Path) -> BTreeMap<String, u64> {
     let answers = perfetto_query(trace, &[COMPLAINTS, SLICES]);
-    assert!(
-        answers[0].rows.is_empty(),
-        "Perfetto complains: {:?}",
-        answers[0].rows
-    );
-    answers[1]
-        .rows
-        .iter()
-        .map(|row| {
-            (
-                row[0].as_str().unwrap().to_owned(),
-                row[1].as_u64().unwrap(),
-            )
-        })
-        .collect()
+    assert!(answers[0].rows.is_empty(), "Perfetto complains: {:?}", answers[0].rows);
+    answers[1].rows.iter().map(|row| (row[0].as_str().unwrap().to_owned(), row[1].as_u64().unwrap())).collect()
 }
 
 /// What a recording of a single process must hold.
 fn due(recording: &Recording) -> BTreeMap<String, u64> {
-    recording
-        .assert_exact()
-        .figures(recording.report().pid, "count")
+    recording.assert_exact().figures(recording.report().pid, "count")
 }
 
 #[test]
 fn perfetto_sees_every_call_of_a_chrome_trace() {
-    for args in [
-        &["loop", "200"][..],
-        &["nested", "50"],
-        &["every", "10"],
-        &["threads", "4", "50"],
-    ] {
+    for args in [&["loop", "200"][..], &["nested", "50"], &["every", "10"], &["threads", "4", "50"]] {
         let recording = record(args);
         let trace = convert(&recording, "--chrome", "trace.json");
         assert_eq!(slices(&trace), due(&recording), "{args:?}");
@@ -83,45 +57,22 @@ fn perfetto_sees_who_was_running_and_who_waited() {
             "select count(*) from slice where dur > 10000000000",
         ],
     );
-    assert!(
-        answers[0].rows.is_empty(),
-        "Perfetto complains: {:?}",
-        answers[0].rows
-    );
-    assert_eq!(
-        answers[1].rows.len(),
-        3,
-        "thread states: {:?}",
-        answers[1].rows
-    );
+    assert!(answers[0].rows.is_empty(), "Perfetto complains: {:?}", answers[0].rows);
+    assert_eq!(answers[1].rows.len(), 3, "thread states: {:?}", answers[1].rows);
     assert_eq!(answers[2].number(), 0, "times below zero");
-    let threads: Vec<_> = answers[3]
-        .rows
-        .iter()
-        .filter_map(|r| r[0].as_str())
-        .collect();
-    assert!(
-        threads.iter().any(|t| t.contains("worker")) && threads.iter().any(|t| t.contains("hog")),
-        "{threads:?}"
-    );
+    let threads: Vec<_> = answers[3].rows.iter().filter_map(|r| r[0].as_str()).collect();
+    assert!(threads.iter().any(|t| t.contains("worker")) && threads.iter().any(|t| t.contains("hog")), "{threads:?}");
     assert_eq!(answers[4].number(), 0, "slices longer than the recording");
 }
 
 /// Names with quotes, newlines and control bytes, calls without a return: still valid JSON.
 #[test]
 fn chrome_traces_of_odd_recordings_load() {
-    for args in [
-        &["names", "5"][..],
-        &["die", "6"],
-        &["longjmp", "6"],
-        &["forked", "4", "5"],
-        &["errors", "3"],
-    ] {
+    for args in [&["names", "5"][..], &["die", "6"], &["longjmp", "6"], &["forked", "4", "5"], &["errors", "3"]] {
         let recording = record(args);
         let trace = convert(&recording, "--chrome", "trace.json");
         let text = std::fs::read_to_string(&trace).unwrap();
-        serde_json::from_str::<serde_json::Value>(&text)
-            .unwrap_or_else(|e| panic!("{args:?}: {e}"));
+        serde_json::from_str::<serde_json::Value>(&text).unwrap_or_else(|e| panic!("{args:?}: {e}"));
         assert!(!slices(&trace).is_empty(), "{args:?}");
     }
 }
@@ -151,9 +102,7 @@ fn sqlite_holds_every_call() {
     recording.assert_exact();
     let file = convert(&recording, "--sqlite", "trace.db");
     let db = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-    let check: String = db
-        .query_row("pragma integrity_check", [], |r| r.get(0))
-        .unwrap();
+    let check: String = db.query_row("pragma integrity_check", [], |r| r.get(0)).unwrap();
     assert_eq!(check, "ok");
     for process in &recording.report().processes {
         // Sources 1 and 4 are the runtime's and the driver's calls.
@@ -164,11 +113,6 @@ fn sqlite_holds_every_call() {
                 |r| r.get(0),
             )
             .unwrap();
-        assert_eq!(
-            u64::try_from(count).unwrap(),
-            process.calls.values().sum::<u64>(),
-            "{}",
-            process.role
-        );
+        assert_eq!(u64::try_from(count).unwrap(), process.calls.values().sum::<u64>(), "{}", process.role);
     }
 }

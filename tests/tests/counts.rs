@@ -1,10 +1,5 @@
 //! Every call of every process is in the recording, once. The figures are compared with what the stand-in itself counted.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 
@@ -26,10 +21,7 @@ fn a_loop_of_a_hundred_is_exact_in_twenty_recordings_in_a_row() {
         let pid = recording.report().pid;
         let figures = analysis.figures(pid, "count");
         assert_eq!(figures.len(), 12, "round {round}: {figures:?}");
-        assert!(
-            figures.values().all(|&n| n == 100),
-            "round {round}: {figures:?}"
-        );
+        assert!(figures.values().all(|&n| n == 100), "round {round}: {figures:?}");
     }
 }
 
@@ -42,11 +34,7 @@ fn a_loop_of_a_hundred_thousand_loses_nothing() {
 fn every_function_is_recorded_as_often_as_it_was_called() {
     let recording = record(&["every", "25"]);
     let analysis = recording.assert_exact();
-    let layer = |symbol: &str| {
-        analysis
-            .op(recording.report().pid, symbol)
-            .map(|op| op["layer"].clone())
-    };
+    let layer = |symbol: &str| analysis.op(recording.report().pid, symbol).map(|op| op["layer"].clone());
     assert_eq!(layer("cudaMemcpy_ptds").unwrap(), "runtime");
     assert_eq!(layer("cuMemcpyHtoDAsync_v2_ptsz").unwrap(), "driver");
     assert_eq!(layer("cudaGraphLaunch").unwrap(), "graph");
@@ -57,11 +45,7 @@ fn every_function_is_recorded_as_often_as_it_was_called() {
 fn a_local_alias_does_not_count_twice() {
     let recording = record(&["healthy", "10"]);
     let analysis = recording.assert_exact();
-    assert!(
-        analysis
-            .op(recording.report().pid, "cudaLaunchKernel_local")
-            .is_none()
-    );
+    assert!(analysis.op(recording.report().pid, "cudaLaunchKernel_local").is_none());
 }
 
 #[test]
@@ -72,10 +56,7 @@ fn forked_workers_are_kept_apart() {
     for worker in report.of_role("worker") {
         let seen = analysis.process(worker.pid).unwrap();
         assert_eq!(seen["parent_pid"], report.pid, "{seen:#}");
-        assert_eq!(
-            analysis.figures(worker.pid, "count")["cudaLaunchKernel"],
-            50
-        );
+        assert_eq!(analysis.figures(worker.pid, "count")["cudaLaunchKernel"], 50);
     }
 }
 
@@ -85,10 +66,7 @@ fn a_child_that_a_helper_thread_forks_belongs_to_the_process() {
     let analysis = recording.assert_exact();
     let report = recording.report();
     let child = report.of_role("child of a helper thread").next().unwrap();
-    assert_eq!(
-        analysis.process(child.pid).unwrap()["parent_pid"],
-        report.pid
-    );
+    assert_eq!(analysis.process(child.pid).unwrap()["parent_pid"], report.pid);
 }
 
 #[test]
@@ -98,10 +76,7 @@ fn threads_are_counted_in_their_process() {
     let pid = recording.report().pid;
     assert_eq!(analysis.figures(pid, "count")["cudaMalloc"], 4000);
     // No thread shows up as a process of its own.
-    let with_calls = analysis
-        .processes()
-        .filter(|p| p["ops"].as_array().is_some_and(|o| !o.is_empty()))
-        .count();
+    let with_calls = analysis.processes().filter(|p| p["ops"].as_array().is_some_and(|o| !o.is_empty())).count();
     assert_eq!(with_calls, 1);
     let tids: BTreeSet<_> = calls(&recording.file).iter().map(|c| c.tid).collect();
     assert_eq!(tids.len(), 8);
@@ -129,12 +104,7 @@ fn calls_inside_calls_are_paired_innermost_first() {
     assert_eq!(deepest, 6);
     // Time of nested calls is counted once.
     let process = analysis.process(pid).unwrap();
-    let own: u64 = process["ops"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|op| op["self_ns"].as_u64().unwrap())
-        .sum();
+    let own: u64 = process["ops"].as_array().unwrap().iter().map(|op| op["self_ns"].as_u64().unwrap()).sum();
     assert!(own <= analysis.0["trace"]["duration_ns"].as_u64().unwrap());
 }
 
@@ -177,22 +147,14 @@ fn a_stripped_static_runtime_leaves_the_driver() {
     analysis.assert_lossless();
     let count = analysis.figures(recording.report().pid, "count");
     assert_eq!(count.len(), 6, "{count:?}");
-    assert!(
-        count
-            .iter()
-            .all(|(s, &n)| !s.starts_with("cuda") && n == 50),
-        "{count:?}"
-    );
+    assert!(count.iter().all(|(s, &n)| !s.starts_with("cuda") && n == 50), "{count:?}");
 }
 
 #[test]
 fn threads_carry_the_names_of_their_moment() {
     let recording = record(&["names", "5"]);
     recording.assert_exact();
-    let names: BTreeSet<_> = calls(&recording.file)
-        .into_iter()
-        .map(|c| c.thread)
-        .collect();
+    let names: BTreeSet<_> = calls(&recording.file).into_iter().map(|c| c.thread).collect();
     for due in ["first name", "a\"b\\c\n\u{1} d", "after"] {
         assert!(names.contains(due), "{names:?}");
     }

@@ -1,10 +1,5 @@
 //! Libraries and processes that are not where a path says: namespaces, replaced files, hard links, sandboxes.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,20 +37,13 @@ fn a_library_in_another_mount_namespace() {
 
 #[test]
 fn a_process_in_another_pid_namespace() {
-    let script = format!(
-        "exec unshare --pid --fork --kill-child {} loop 50",
-        standin().program.display()
-    );
+    let script = format!("exec unshare --pid --fork --kill-child {} loop 50", standin().program.display());
     let recording = record_with(&[], &shell(&script), &[]);
     let report = recording.report();
     assert_eq!(report.pid, 1, "it knows itself by its number inside");
     let analysis = recording.analyze(&[]);
     analysis.assert_lossless();
-    assert!(
-        analysis
-            .process(1)
-            .is_none_or(|p| p["ops"].as_array().unwrap().is_empty())
-    );
+    assert!(analysis.process(1).is_none_or(|p| p["ops"].as_array().unwrap().is_empty()));
     assert_somebody(&analysis, &report.processes[0]);
 }
 

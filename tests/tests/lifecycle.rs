@@ -1,10 +1,5 @@
 //! Starting, attaching, stopping, and what the recorder hands back to the shell.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -84,12 +79,7 @@ fn of_two_processes_with_one_library_only_the_asked_for_is_recorded() {
 fn two_asked_for_processes_are_both_recorded() {
     let (one, _) = waiting(&["loop", "60"]);
     let (two, _) = waiting(&["nested", "60"]);
-    let mut recorder = Recorder::start(&[
-        "--pid",
-        &one.pid().to_string(),
-        "--pid",
-        &two.pid().to_string(),
-    ]);
+    let mut recorder = Recorder::start(&["--pid", &one.pid().to_string(), "--pid", &two.pid().to_string()]);
     recorder.wait_until_attached();
     let reports = [go(one), go(two)];
     let analysis = recorder.stop().analyze(&[]);
@@ -142,10 +132,7 @@ fn a_duration_ends_it() {
     let analysis = recording.analyze(&[]);
     analysis.assert_lossless();
     let duration_ns = analysis.0["trace"]["duration_ns"].as_u64().unwrap();
-    assert!(
-        (800_000_000..3_000_000_000).contains(&duration_ns),
-        "{duration_ns}"
-    );
+    assert!((800_000_000..3_000_000_000).contains(&duration_ns), "{duration_ns}");
 }
 
 #[test]
@@ -174,18 +161,8 @@ fn what_cannot_be_executed_is_told_as_env_tells_it() {
         ("no-such-program-anywhere".to_owned(), 127),
     ] {
         let recording = record_with(&[], std::slice::from_ref(&command), &[]);
-        assert_eq!(
-            recording.run.code(),
-            code,
-            "{command}: {:#?}",
-            recording.run
-        );
-        assert_eq!(
-            recording.run.stderr.trim().lines().count(),
-            1,
-            "{:#?}",
-            recording.run
-        );
+        assert_eq!(recording.run.code(), code, "{command}: {:#?}", recording.run);
+        assert_eq!(recording.run.stderr.trim().lines().count(), 1, "{:#?}", recording.run);
         let as_env = run(Command::new("env").arg(&command), LIMIT);
         assert_eq!(as_env.code(), code, "{as_env:#?}");
     }
@@ -232,13 +209,10 @@ fn a_killed_recorder_leaves_a_readable_file() {
     std::thread::sleep(Duration::from_secs(1));
     recorder.running().signal(Signal::KILL);
     let recording = recorder.finish(Duration::from_secs(2));
-    let file = [
-        recording.file.clone(),
-        recording.file.with_extension("igt.tmp"),
-    ]
-    .into_iter()
-    .find(|f| f.exists())
-    .expect("nothing was written");
+    let file = [recording.file.clone(), recording.file.with_extension("igt.tmp")]
+        .into_iter()
+        .find(|f| f.exists())
+        .expect("nothing was written");
     let json = ingero_tests::analyze_json(&file, &[]);
     assert_eq!(json["trace"]["complete"], false);
     assert!(json["trace"]["events"].as_u64().unwrap() > 0);

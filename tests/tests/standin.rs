@@ -1,10 +1,5 @@
 //! The stand-in itself: without its promises no other test means anything. Needs no root and no program under test.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,11 +15,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 fn listed(macro_name: &str) -> BTreeSet<String> {
     let header = include_str!("../standin/symbols.h");
     let opening = format!("    {macro_name}(");
-    header
-        .lines()
-        .filter_map(|l| l.strip_prefix(&opening)?.split(')').next())
-        .map(str::to_owned)
-        .collect()
+    header.lines().filter_map(|l| l.strip_prefix(&opening)?.split(')').next()).map(str::to_owned).collect()
 }
 
 /// Exported functions of a library with their first `N` bytes.
@@ -52,14 +43,8 @@ fn report(args: &[&str]) -> Report {
 
 #[test]
 fn exports_exactly_what_its_table_lists() {
-    for (library, table) in [
-        (standin().libcudart, listed("RUNTIME")),
-        (standin().libcuda, listed("DRIVER")),
-    ] {
-        let names: BTreeSet<_> = exported::<1>(&library)
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect();
+    for (library, table) in [(standin().libcudart, listed("RUNTIME")), (standin().libcuda, listed("DRIVER"))] {
+        let names: BTreeSet<_> = exported::<1>(&library).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, table, "{}", library.display());
         assert!(table.len() > 40);
     }
@@ -96,22 +81,15 @@ fn has_a_local_name_at_the_address_of_an_exported_one() {
     let bytes = fs::read(standin().libcudart).unwrap();
     let elf = object::File::parse(bytes.as_slice()).unwrap();
     let address = |name: &str| elf.symbol_by_name(name).map(|s| s.address());
-    assert_eq!(
-        address("cudaLaunchKernel_local").unwrap(),
-        address("cudaLaunchKernel").unwrap()
-    );
+    assert_eq!(address("cudaLaunchKernel_local").unwrap(), address("cudaLaunchKernel").unwrap());
 }
 
 #[test]
 fn static_runtime_is_in_symtab_alone_or_nowhere() {
-    for (program, in_symtab) in [
-        (standin().program_static, true),
-        (standin().program_stripped, false),
-    ] {
+    for (program, in_symtab) in [(standin().program_static, true), (standin().program_stripped, false)] {
         let bytes = fs::read(&program).unwrap();
         let elf = object::File::parse(bytes.as_slice()).unwrap();
-        let is_defined =
-            |s: &object::Symbol<'_, '_>| s.name() == Ok("cudaLaunchKernel") && s.is_definition();
+        let is_defined = |s: &object::Symbol<'_, '_>| s.name() == Ok("cudaLaunchKernel") && s.is_definition();
         assert_eq!(elf.symbols().any(|s| is_defined(&s)), in_symtab);
         assert!(!elf.dynamic_symbols().any(|s| is_defined(&s)));
     }
@@ -120,9 +98,7 @@ fn static_runtime_is_in_symtab_alone_or_nowhere() {
 #[test]
 fn loop_counts_each_symbol_once_a_round() {
     let report = report(&["loop", "100"]);
-    let [process] = report.processes.as_slice() else {
-        panic!("{report:#?}")
-    };
+    let [process] = report.processes.as_slice() else { panic!("{report:#?}") };
     assert_eq!(process.calls.len(), 12);
     assert!(process.calls.values().all(|&n| n == 100), "{process:#?}");
     assert!(process.unreturned.is_empty() && process.errors.is_empty());
@@ -133,10 +109,7 @@ fn loop_counts_each_symbol_once_a_round() {
 fn every_reaches_every_function() {
     let report = report(&["every", "3"]);
     let called: BTreeSet<_> = report.processes[0].calls.keys().cloned().collect();
-    let table: BTreeSet<_> = listed("RUNTIME")
-        .union(&listed("DRIVER"))
-        .cloned()
-        .collect();
+    let table: BTreeSet<_> = listed("RUNTIME").union(&listed("DRIVER")).cloned().collect();
     assert_eq!(called, table);
     for symbol in listed("RUNTIME") {
         assert_eq!(report.processes[0].calls[&symbol], 3, "{symbol}");
@@ -168,19 +141,13 @@ fn every_mode_ends_with_a_report() {
     ] {
         let report = report(args);
         assert_eq!(report.processes.len(), processes, "{args:?}: {report:#?}");
-        assert!(
-            report.processes.iter().any(|p| !p.calls.is_empty()),
-            "{args:?}"
-        );
+        assert!(report.processes.iter().any(|p| !p.calls.is_empty()), "{args:?}");
     }
 }
 
 #[test]
 fn counts_survive_threads_exec_and_jumps() {
-    assert_eq!(
-        report(&["threads", "8", "500"]).processes[0].calls["cudaFree"],
-        4000
-    );
+    assert_eq!(report(&["threads", "8", "500"]).processes[0].calls["cudaFree"], 4000);
     assert_eq!(report(&["exec", "7"]).processes[0].calls["cudaFree"], 14);
     let died = report(&["die", "6"]);
     assert_eq!(died.processes[0].unreturned["cudaStreamSynchronize"], 6);
@@ -194,23 +161,15 @@ fn counts_survive_threads_exec_and_jumps() {
 #[test]
 fn static_programs_do_the_same() {
     for program in [standin().program_static, standin().program_stripped] {
-        let run = run(
-            std::process::Command::new(program).args(["loop", "5"]),
-            LIMIT,
-        )
-        .success();
-        assert_eq!(
-            Report::parse(&run.stdout).processes[0].calls["cudaMalloc"],
-            5
-        );
+        let run = run(std::process::Command::new(program).args(["loop", "5"]), LIMIT).success();
+        assert_eq!(Report::parse(&run.stdout).processes[0].calls["cudaMalloc"], 5);
     }
 }
 
 #[test]
 fn wait_says_ready_and_then_waits() {
     let mut running = Running::start(&mut standin().command(&["wait", "prefork", "2", "3"]));
-    let ready: serde_json::Value =
-        serde_json::from_str(&running.wait_for_line("{\"ready\":", LIMIT)).unwrap();
+    let ready: serde_json::Value = serde_json::from_str(&running.wait_for_line("{\"ready\":", LIMIT)).unwrap();
     assert_eq!(ready["ready"], running.pid());
     assert_eq!(ready["workers"].as_array().unwrap().len(), 2);
     std::thread::sleep(Duration::from_millis(50));
@@ -239,9 +198,6 @@ fn calls_take_the_time_they_are_told_to() {
         ("STANDIN_COPY_NS", "1000000", ["loop", "25"], 50),
     ] {
         let run = run(standin().command(&args).env(variable, value), LIMIT).success();
-        assert!(
-            run.wall >= Duration::from_millis(at_least_ms),
-            "{variable}: {run:#?}"
-        );
+        assert!(run.wall >= Duration::from_millis(at_least_ms), "{variable}: {run:#?}");
     }
 }

@@ -1,10 +1,5 @@
 //! Calls that never come back have no duration and take no later call's return.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 
@@ -20,22 +15,15 @@ fn recorded(args: &[&str]) -> Vec<Call> {
     let recording = record_with(&[], &command, &[("STANDIN_SYNC_US", &sleep)]);
     let analysis = recording.assert_exact();
     let pid = recording.report().pid;
-    let longest = analysis.op(pid, "cudaStreamSynchronize").unwrap()["max_ns"]
-        .as_u64()
-        .unwrap();
+    let longest = analysis.op(pid, "cudaStreamSynchronize").unwrap()["max_ns"].as_u64().unwrap();
     // Nothing lasted from one call to the next one's return.
-    assert!(
-        Duration::from_nanos(longest) < Duration::from_millis(200),
-        "{longest}"
-    );
+    assert!(Duration::from_nanos(longest) < Duration::from_millis(200), "{longest}");
     calls(&recording.file)
 }
 
 fn assert_good_calls_keep_their_durations(calls: &[Call], good: usize) {
-    let returned: Vec<_> = calls
-        .iter()
-        .filter(|c| c.symbol == "cudaStreamSynchronize" && c.end == "returned")
-        .collect();
+    let returned: Vec<_> =
+        calls.iter().filter(|c| c.symbol == "cudaStreamSynchronize" && c.end == "returned").collect();
     assert_eq!(returned.len(), good);
     for call in returned {
         let dur_ns = call.dur_ns.unwrap();

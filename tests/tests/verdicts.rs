@@ -1,10 +1,5 @@
 //! The reason that is given is the reason: known causes are named, and nothing is named where nothing is wrong.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,14 +15,8 @@ fn incidents_of(recording: &Recording) -> (Analysis, Vec<Value>) {
     for incident in &incidents {
         let text = |key: &str| incident[key].as_str().is_some_and(|t| !t.trim().is_empty());
         assert!(text("summary") && text("root_cause"), "{incident:#}");
-        assert!(
-            !incident["evidence"].as_array().unwrap().is_empty(),
-            "{incident:#}"
-        );
-        assert!(
-            !incident["timeline"].as_array().unwrap().is_empty(),
-            "{incident:#}"
-        );
+        assert!(!incident["evidence"].as_array().unwrap().is_empty(), "{incident:#}");
+        assert!(!incident["timeline"].as_array().unwrap().is_empty(), "{incident:#}");
         let share = incident["share"].as_f64().unwrap();
         let due = match share {
             s if s >= 0.20 => "HIGH",
@@ -50,15 +39,10 @@ fn workers_whose_cpu_is_taken_starve_the_gpu() {
     let recording = record(&["contention", "4", "2", "3"]);
     let (analysis, incidents) = incidents_of(&recording);
     let report = recording.report();
-    let first = incidents
-        .first()
-        .expect("a starving process and no incident");
+    let first = incidents.first().expect("a starving process and no incident");
     assert_eq!(first["pid"], report.pid, "{first:#}");
     assert_eq!(first["severity"], "HIGH", "{first:#}");
-    assert!(
-        claim(first).contains("hog"),
-        "the busy processes are not named: {first:#}"
-    );
+    assert!(claim(first).contains("hog"), "the busy processes are not named: {first:#}");
     // The same in the workers' own figures: runnable, behind the busy processes.
     for worker in report.of_role("worker") {
         let process = analysis.process(worker.pid).unwrap();
@@ -81,53 +65,31 @@ fn workers_whose_cpu_is_taken_starve_the_gpu() {
 fn the_fixed_run_loses_the_incident() {
     let recording = record(&["contention", "3", "2", "0"]);
     let (_, incidents) = incidents_of(&recording);
-    assert!(
-        !incidents.iter().any(|i| claim(i).contains("hog")),
-        "{incidents:#?}"
-    );
+    assert!(!incidents.iter().any(|i| claim(i).contains("hog")), "{incidents:#?}");
 }
 
 #[test]
 fn a_main_process_that_does_all_the_work_itself_is_to_blame() {
     let recording = record(&["busy", "150"]);
     let (analysis, incidents) = incidents_of(&recording);
-    let first = incidents
-        .first()
-        .expect("a starving process and no incident");
+    let first = incidents.first().expect("a starving process and no incident");
     let pid = recording.report().pid;
     assert_eq!(first["pid"], pid, "{first:#}");
     assert_eq!(first["severity"], "HIGH", "{first:#}");
     // No call of it is slow, no worker exists: only the gaps tell.
     let phases = analysis.0["phases"].as_array().unwrap();
-    let starved = phases
-        .iter()
-        .filter(|p| p["pid"] == pid)
-        .filter_map(|p| p["gaps"]["share"].as_f64())
-        .fold(0.0, f64::max);
+    let starved =
+        phases.iter().filter(|p| p["pid"] == pid).filter_map(|p| p["gaps"]["share"].as_f64()).fold(0.0, f64::max);
     assert!(starved > 0.9, "{phases:#?}");
     let claim = claim(first).to_lowercase();
-    assert!(
-        claim.contains("itself") || claim.contains("own") || claim.contains("running"),
-        "{first:#}"
-    );
-    assert!(
-        !claim.contains("preempt") || claim.contains("not preempt"),
-        "{first:#}"
-    );
+    assert!(claim.contains("itself") || claim.contains("own") || claim.contains("running"), "{first:#}");
+    assert!(!claim.contains("preempt") || claim.contains("not preempt"), "{first:#}");
 }
 
 #[test]
 fn a_healthy_run_has_no_incident() {
-    let command = [
-        standin().program.display().to_string(),
-        "healthy".into(),
-        "3000".into(),
-    ];
-    let recording = record_with(
-        &[],
-        &command,
-        &[("STANDIN_LAUNCH_NS", "20000"), ("STANDIN_SYNC_US", "200")],
-    );
+    let command = [standin().program.display().to_string(), "healthy".into(), "3000".into()];
+    let recording = record_with(&[], &command, &[("STANDIN_LAUNCH_NS", "20000"), ("STANDIN_SYNC_US", "200")]);
     let (_, incidents) = incidents_of(&recording);
     assert!(incidents.is_empty(), "{incidents:#?}");
 }
@@ -144,9 +106,7 @@ fn the_same_file_gives_the_same_report() {
     let recording = record(&["contention", "1", "2", "2"]);
     let report = |format: &str| {
         let mut command = std::process::Command::new(tool("ingero-analyze"));
-        command
-            .arg(&recording.file)
-            .args(["--per-process", "--format", format]);
+        command.arg(&recording.file).args(["--per-process", "--format", format]);
         run(&mut command, Duration::from_secs(30)).success().stdout
     };
     for format in ["text", "json"] {
@@ -183,8 +143,7 @@ struct Quota(PathBuf);
 impl Quota {
     fn new(quota_us: u32, period_us: u32) -> Self {
         let name = format!("ingero-test-{}", std::process::id());
-        let controllers =
-            fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+        let controllers = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
         if controllers.split_whitespace().any(|c| c == "cpu") {
             let _ = fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu");
             let group = Path::new("/sys/fs/cgroup").join(name);
@@ -225,10 +184,7 @@ impl Quota {
 fn mount_v1() -> PathBuf {
     let root = PathBuf::from("/sys/fs/cgroup/cpu");
     let _ = fs::create_dir_all(&root);
-    let mounted = std::process::Command::new("mount")
-        .args(["-t", "cgroup", "-o", "cpu", "cgroup"])
-        .arg(&root)
-        .status();
+    let mounted = std::process::Command::new("mount").args(["-t", "cgroup", "-o", "cpu", "cgroup"]).arg(&root).status();
     assert!(
         mounted.is_ok_and(|s| s.success()),
         "this kernel offers no CPU quota: neither cgroup version has a cpu controller that can be used"
@@ -245,11 +201,8 @@ impl Drop for Quota {
 #[test]
 fn waits_of_a_cpu_quota_are_nobodys_fault() {
     let quota = Quota::new(20_000, 100_000);
-    let script = format!(
-        "echo $$ > {}/cgroup.procs && exec {} busy 20",
-        quota.0.display(),
-        standin().program.display()
-    );
+    let script =
+        format!("echo $$ > {}/cgroup.procs && exec {} busy 20", quota.0.display(), standin().program.display());
     let command = ["sh".to_owned(), "-c".to_owned(), script];
     let recording = record_with(&[], &command, &[]);
     let (analysis, incidents) = incidents_of(&recording);
@@ -261,19 +214,9 @@ fn waits_of_a_cpu_quota_are_nobodys_fault() {
         throttled > kernel / 10 * 8 && throttled < kernel / 10 * 12,
         "{throttled} against the kernel's {kernel}: {process:#}"
     );
-    let behind: u64 = process["runnable_behind"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|b| b["ns"].as_u64())
-        .sum();
+    let behind: u64 = process["runnable_behind"].as_array().unwrap().iter().filter_map(|b| b["ns"].as_u64()).sum();
     assert!(behind < throttled / 2, "{process:#}");
-    let first = incidents
-        .first()
-        .expect("a throttled process and no incident");
+    let first = incidents.first().expect("a throttled process and no incident");
     let claim = claim(first).to_lowercase();
-    assert!(
-        claim.contains("quota") || claim.contains("throttl"),
-        "{first:#}"
-    );
+    assert!(claim.contains("quota") || claim.contains("throttl"), "{first:#}");
 }

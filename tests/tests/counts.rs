@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use ingero_tests::{Recording, calls, record, record_with, standin};
+use ingero_tests::{Recording, analyze, calls, record, record_with, standin};
 use tempfile::tempdir;
 
 /// Records a program of the stand-in other than `standin`.
@@ -148,6 +148,8 @@ fn a_stripped_static_runtime_leaves_the_driver() {
     let count = analysis.figures(recording.report().pid, "count");
     assert_eq!(count.len(), 6, "{count:?}");
     assert!(count.iter().all(|(s, &n)| !s.starts_with("cuda") && n == 50), "{count:?}");
+    let text = analyze(&recording.file, &[]).success().stdout;
+    assert!(text.contains("static"), "nothing is said of the runtime that cannot be seen: {text}");
 }
 
 #[test]

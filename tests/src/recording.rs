@@ -7,6 +7,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -223,7 +224,7 @@ pub fn analyze_json(file: &Path, args: &[&str]) -> Value {
     json
 }
 
-/// One call as `ingero-replay dump` shows it.
+/// One call as the table `calls` of an SQLite export shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// Process.
@@ -254,52 +255,47 @@ pub struct Call {
     pub stream: Option<u64>,
 }
 
-/// All calls of a recording in the order of their entries, by `ingero-replay dump FILE --format json`: one object a line.
+/// All calls of a recording in the order of their entries, outer ones first.
 #[must_use]
 pub fn calls(file: &Path) -> Vec<Call> {
-    let mut command = Command::new(tool("ingero-replay"));
-    command.arg("dump").arg(file).args(["--format", "json"]);
-    let run = run(&mut command, LIMIT).success();
-    run.stdout
-        .lines()
-        .filter_map(|line| {
-            let event: Value =
-                serde_json::from_str(line).unwrap_or_else(|e| panic!("ingero-replay printed no JSON: {e}: {line}"));
-            (event["kind"] == "call").then(|| call(&event))
-        })
-        .collect()
+    let dir = temp_dir();
+    let exported = dir.path().join("calls.db");
+    let mut command = Command::new(tool("ingero-convert"));
+    command.arg(file).arg("--sqlite").arg("-o").arg(&exported);
+    let _ = run(&mut command, LIMIT).success();
+    read_calls(&exported).unwrap_or_else(|e| panic!("the export of {} has no usable calls: {e}", file.display()))
 }
 
-fn call(event: &Value) -> Call {
-    let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
-    let number = |key: &str| match &event[key] {
-        Value::Number(n) => n.as_u64(),
-        Value::String(s) => s.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok()),
-        _ => None,
-    };
-    let copy = match event["copy"].as_str() {
-        Some("host-to-host") => Some(0),
-        Some("host-to-device") => Some(1),
-        Some("device-to-host") => Some(2),
-        Some("device-to-device") => Some(3),
-        Some("default") => Some(4),
-        _ => number("copy"),
-    };
-    Call {
-        pid: number("pid").unwrap_or_else(|| panic!("a call without a process: {event}")),
-        tid: number("tid").unwrap_or_else(|| panic!("a call without a thread: {event}")),
-        thread: text("thread"),
-        symbol: text("func"),
-        ts_ns: number("ts_ns").unwrap_or_else(|| panic!("a call without a time: {event}")),
-        dur_ns: number("dur_ns"),
-        end: text("end"),
-        result: event["result"].as_i64(),
-        ptr: number("ptr"),
-        ptr2: number("ptr2"),
-        bytes: number("bytes"),
-        copy,
-        stream: number("stream"),
-    }
+fn read_calls(database: &Path) -> rusqlite::Result<Vec<Call>> {
+    let db = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let mut query = db.prepare(
+        "SELECT pid, tid, thread, function, ts_ns, dur_ns, \"end\", result, ptr, ptr2, bytes, copy, stream FROM calls \
+         ORDER BY ts_ns, dur_ns DESC",
+    )?;
+    let number = |value: i64| value.cast_unsigned();
+    // Addresses are text: SQLite's integers have a sign.
+    let address = |text: Option<String>| u64::from_str_radix(text?.strip_prefix("0x")?, 16).ok();
+    let rows = query.query_map([], |row| {
+        Ok(Call {
+            pid: number(row.get("pid")?),
+            tid: number(row.get("tid")?),
+            thread: row.get::<_, Option<String>>("thread")?.unwrap_or_default(),
+            symbol: row.get("function")?,
+            ts_ns: number(row.get("ts_ns")?),
+            dur_ns: row.get::<_, Option<i64>>("dur_ns")?.map(number),
+            end: row.get("end")?,
+            result: row.get("result")?,
+            ptr: address(row.get("ptr")?),
+            ptr2: address(row.get("ptr2")?),
+            bytes: row.get::<_, Option<i64>>("bytes")?.map(number),
+            copy: row.get::<_, Option<String>>("copy")?.and_then(|name| {
+                let names = ["host-to-host", "host-to-device", "device-to-host", "device-to-device", "default"];
+                (0..).zip(names).find(|&(_, n)| n == name).map(|(kind, _)| kind)
+            }),
+            stream: address(row.get("stream")?),
+        })
+    })?;
+    rows.collect()
 }
 
 /// A recorder that runs beside the test: for attaching, and for signals.

@@ -41,6 +41,8 @@ pub const FLAG_ZSTD: u8 = 2;
 
 /// Bytes of the footer's payload.
 pub const FOOTER_PAYLOAD_LEN: usize = 32;
+/// `index_offset` of a file with more chunks than one index can list: it is scanned.
+pub const NO_INDEX: u64 = 0;
 /// Bytes of an index entry: offset and header.
 pub const INDEX_ENTRY_LEN: usize = 8 + CHUNK_HEADER_LEN;
 
@@ -61,6 +63,9 @@ pub const TRANSFORM_DICT: u8 = 4;
 pub const TRANSFORM_FOLLOW: u8 = 5;
 /// Column transform: run lengths.
 pub const TRANSFORM_RUNS: u8 = 6;
+
+/// Names of the transforms, by number.
+pub const TRANSFORM_NAMES: [&str; 7] = ["const", "offset", "rise", "step", "dict", "follow", "runs"];
 
 /// Byte plane: one byte, the same for every row.
 pub const PLANE_CONST: u8 = 0;

@@ -552,6 +552,12 @@ impl Trace {
         self.strings.get(id.index()).map_or("?", |s| s)
     }
 
+    /// How many strings there are; a [`StrId`] counts from 0.
+    #[must_use]
+    pub fn strings_len(&self) -> usize {
+        self.strings.len()
+    }
+
     /// All functions; a [`FuncId`] is an index.
     #[must_use]
     pub fn functions(&self) -> &[FunctionInfo] {

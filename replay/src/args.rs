@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Show, describe and check recordings of CUDA calls and scheduler events (.igt files).
 #[derive(Debug, Parser)]
-#[command(name = "ingero-replay", version, about, max_term_width = 100)]
+#[command(name = "ingero-replay", version, arg_required_else_help = false, max_term_width = 100)]
 pub(crate) struct Typed {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -50,7 +50,7 @@ fn entry(lines: &mut Vec<String>, key: &str, value: &str) {
         lines.push(first);
         first = " ".repeat(INDENT);
     }
-    for line in wrapped(&one_line(value), WIDTH - INDENT) {
+    for line in wrapped(one_line(value).trim_end(), WIDTH - INDENT) {
         lines.push(format!("{first}{line}"));
         first = " ".repeat(INDENT);
     }
@@ -147,9 +147,9 @@ fn kinds(trace: &Trace, lines: &mut Vec<String>, unreadable: &mut Unreadable) {
 
 fn overhead(trace: &Trace, lines: &mut Vec<String>) {
     section(lines, "everything else", &format!("{:>14} {:>14} {:>10}", "entries", "bytes", "chunks"));
-    let mut row = |name: &str, entries: Option<u64>, bytes: u64, chunks: u64| {
-        let entries = entries.map_or_else(String::new, grouped);
-        lines.push(format!("  {name:<22}{entries:>14} {:>14} {:>10}", grouped(bytes), grouped(chunks)));
+    let mut row = |name: &str, entries: Option<u64>, bytes: u64, chunks: Option<u64>| {
+        let (entries, chunks) = (entries.map_or_else(String::new, grouped), chunks.map_or_else(String::new, grouped));
+        lines.push(format!("  {name:<22}{entries:>14} {:>14} {:>10}", grouped(bytes), chunks));
     };
     let names = [
         (CHUNK_SCHEMA, "schema"),
@@ -164,21 +164,21 @@ fn overhead(trace: &Trace, lines: &mut Vec<String>) {
     };
     for (chunk_type, name) in names {
         let (chunks, entries, bytes) = of(&|t| t == chunk_type);
-        row(name, Some(entries), bytes, chunks);
+        row(name, Some(entries), bytes, Some(chunks));
     }
     let (unknown, _, bytes) = of(&|t| t != CHUNK_BLOCK && names.iter().all(|(known, _)| *known != t));
     if unknown > 0 {
-        row("of later versions", None, bytes, unknown);
+        row("of later versions", None, bytes, Some(unknown));
     }
     let all: u64 = trace.chunks().iter().map(|c| c.header.span()).sum();
     let lost: u64 =
         trace.damage().iter().filter(|d| trace.chunks().iter().all(|c| c.offset != d.offset)).map(|d| d.len).sum();
     let rest = trace.len_bytes().saturating_sub(FILE_HEADER_LEN as u64 + all + lost);
-    row("index and footer", None, rest, if rest > 0 { 2 } else { 0 });
-    row("file header", None, FILE_HEADER_LEN as u64, 0);
+    row("index and footer", None, rest, None);
+    row("file header", None, FILE_HEADER_LEN as u64, None);
     let blocks = trace.blocks();
     let heads: u64 = blocks.iter().map(|b| CHUNK_HEADER_LEN as u64 + u64::from(b.header.head_len)).sum();
-    row("heads of blocks*", None, heads, blocks.len() as u64);
+    row("heads of blocks*", None, heads, Some(blocks.len() as u64));
     lines.push("  * header and directory; counted with the events above".to_owned());
 }
 

@@ -195,7 +195,7 @@ impl Btf {
             // A last member may be of any type; one on the way is looked into.
             inside = self.resolve(id)?;
         }
-        (bits % 8 == 0).then_some(bits / 8)
+        bits.is_multiple_of(8).then_some(bits / 8)
     }
 
     /// Type id with which a program asks for a typed tracepoint, and the number of its arguments.

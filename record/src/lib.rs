@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Records CUDA calls and scheduler events into an `.igt` file.
+
+pub mod kernel;

@@ -89,9 +89,7 @@ impl KernelName {
             Self::Switch => parse_switch(body).or_else(|| parse_plugin_switch(body)),
             Self::Waking => parse_wake(body).map(|(wakee, target_cpu)| KernelEvent::Waking { wakee, target_cpu }),
             Self::Wakeup => parse_wake(body).map(|(wakee, target_cpu)| KernelEvent::Wakeup { wakee, target_cpu }),
-            Self::WakeupNew => {
-                parse_wake(body).map(|(wakee, target_cpu)| KernelEvent::WakeupNew { wakee, target_cpu })
-            }
+            Self::WakeupNew => parse_wake(body).map(|(wakee, target_cpu)| KernelEvent::WakeupNew { wakee, target_cpu }),
             Self::Fork => parse_fork(body),
             Self::NewTask => parse_newtask(body),
             Self::Exec => parse_exec(body),
@@ -232,7 +230,12 @@ fn parse_page_alloc(body: &[u8]) -> Option<KernelEvent<'_>> {
     let migratetype = f.signed()?;
     f.expect(b" gfp_flags=")?;
     // Frame 0 is never handed out: it stands for a failed allocation, as does the older ~0.
-    Some(KernelEvent::PageAlloc { pfn: (pfn != 0).then_some(pfn).filter(|p| *p != u64::MAX), order, migratetype, gfp_flags: f.0 })
+    Some(KernelEvent::PageAlloc {
+        pfn: (pfn != 0).then_some(pfn).filter(|p| *p != u64::MAX),
+        order,
+        migratetype,
+        gfp_flags: f.0,
+    })
 }
 
 /// `MAJOR,MINOR RWBS ` as device and kind.
@@ -294,7 +297,8 @@ mod tests {
             next: named("swapper/1", 0),
             next_prio: Some(120),
         };
-        let kernel = "prev_comm=bash prev_pid=9521 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120";
+        let kernel =
+            "prev_comm=bash prev_pid=9521 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120";
         assert_eq!(parse("sched_switch", kernel), Some(expected));
         assert_eq!(parse("sched_switch", "bash:9521 [120] S ==> swapper/1:0 [120]"), Some(expected));
         assert_eq!(parse("sched_switch", &kernel[..kernel.len() - 4]), None);
@@ -302,17 +306,22 @@ mod tests {
 
     #[test]
     fn switches_of_tasks_with_hostile_names() {
-        for (prev, next) in [(" ==> next_comm=", "x prev_pid=1"), ("x prev_pid=1", " ==> next_comm="), ("", "a next_pid=2")] {
+        for (prev, next) in
+            [(" ==> next_comm=", "x prev_pid=1"), ("x prev_pid=1", " ==> next_comm="), ("", "a next_pid=2")]
+        {
             let text = format!(
                 "prev_comm={prev} prev_pid=7 prev_prio=-1 prev_state=R+ ==> next_comm={next} next_pid=8 next_prio=120"
             );
-            let Some(KernelEvent::Switch { prev: p, prev_prio, prev_state, next: n, .. }) = parse("sched_switch", &text)
+            let Some(KernelEvent::Switch { prev: p, prev_prio, prev_state, next: n, .. }) =
+                parse("sched_switch", &text)
             else {
                 panic!("{text}")
             };
             assert_eq!((p, n, prev_prio, prev_state), (named(prev, 7), named(next, 8), None, 0x100));
             let text = format!("{prev}:7 [120] R ==> {next}:8 [120]");
-            let Some(KernelEvent::Switch { prev: p, next: n, .. }) = parse("sched_switch", &text) else { panic!("{text}") };
+            let Some(KernelEvent::Switch { prev: p, next: n, .. }) = parse("sched_switch", &text) else {
+                panic!("{text}")
+            };
             assert_eq!((p, n), (named(prev, 7), named(next, 8)));
         }
     }
@@ -320,7 +329,10 @@ mod tests {
     #[test]
     fn wakes() {
         let w = |wakee, target_cpu| Some(KernelEvent::Waking { wakee, target_cpu });
-        assert_eq!(parse("sched_waking", "comm=pid=3 prio=4 pid=9440 prio=120 target_cpu=011"), w(named("pid=3 prio=4", 9440), 11));
+        assert_eq!(
+            parse("sched_waking", "comm=pid=3 prio=4 pid=9440 prio=120 target_cpu=011"),
+            w(named("pid=3 prio=4", 9440), 11)
+        );
         assert_eq!(parse("sched_waking", "comm=a pid=1 prio=120 success=1 target_cpu=0"), w(named("a", 1), 0));
         assert_eq!(parse("sched_waking", "bash:9524 [120] CPU:003"), w(named("bash", 9524), 3));
         assert_eq!(parse("sched_waking", "bash:9524 [120] success=1 CPU:003"), w(named("bash", 9524), 3));
@@ -358,8 +370,16 @@ mod tests {
     #[test]
     fn pages_and_blocks() {
         assert_eq!(
-            parse("mm_page_alloc", "page=000000007e85f040 pfn=0x1941ac order=2 migratetype=2 gfp_flags=GFP_USER|__GFP_COMP"),
-            Some(KernelEvent::PageAlloc { pfn: Some(0x1941ac), order: 2, migratetype: Some(2), gfp_flags: b"GFP_USER|__GFP_COMP" })
+            parse(
+                "mm_page_alloc",
+                "page=000000007e85f040 pfn=0x1941ac order=2 migratetype=2 gfp_flags=GFP_USER|__GFP_COMP"
+            ),
+            Some(KernelEvent::PageAlloc {
+                pfn: Some(0x1941ac),
+                order: 2,
+                migratetype: Some(2),
+                gfp_flags: b"GFP_USER|__GFP_COMP"
+            })
         );
         assert_eq!(
             parse("mm_page_alloc", "page=          (null) pfn=0 order=9 migratetype=-1 gfp_flags=none"),
@@ -367,7 +387,13 @@ mod tests {
         );
         assert_eq!(
             parse("block_rq_issue", "254,3 RA 16384 () 18278984 + 32 be,0,4 [s[h]"),
-            Some(KernelEvent::BlockIssue { dev: 254 << 20 | 3, rwbs: b"RA", bytes: 16384, sector: 18_278_984, comm: b"s[h" })
+            Some(KernelEvent::BlockIssue {
+                dev: 254 << 20 | 3,
+                rwbs: b"RA",
+                bytes: 16384,
+                sector: 18_278_984,
+                comm: b"s[h"
+            })
         );
         assert_eq!(
             parse("block_rq_complete", "8,0 W (2a 00) 8 + 2 [-5]"),

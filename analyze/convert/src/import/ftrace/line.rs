@@ -195,7 +195,10 @@ mod tests {
         let e = event("igtconv:     bash-9521    0.....  1065.935369: mm_page_alloc:        page=0x10b139");
         assert_eq!((e.comm, e.tid, e.cpu, e.context), (&b"bash"[..], 9521, 0, Some(0)));
         let e = event("sh-9391 [001] DBZff 1.5: probe_libcudart:cudaMalloc: (0x7f) a0=0x1");
-        assert_eq!((e.tid, e.ts_ns, e.name, e.context), (9391, 1_500_000_000, &b"probe_libcudart:cudaMalloc"[..], Some(3)));
+        assert_eq!(
+            (e.tid, e.ts_ns, e.name, e.context),
+            (9391, 1_500_000_000, &b"probe_libcudart:cudaMalloc"[..], Some(3))
+        );
         let e = event("            bash-9391    [001] .....  1044.692764: _raw_spin_lock <-try_to_wake_up");
         assert_eq!(e.name, b"function");
     }
@@ -212,12 +215,15 @@ mod tests {
 
     #[test]
     fn lines_that_are_no_events() {
-        let is = |text: &str| parse_line(text.as_bytes(), b"");
+        fn is(text: &str) -> Result<Line<'_>, &'static str> {
+            parse_line(text.as_bytes(), b"")
+        }
         assert_eq!(is("CPU:3 [LOST 27 EVENTS]"), Ok(Line::Lost(3, Some(27))));
         assert_eq!(is("CPU:3 [12 EVENTS DROPPED]"), Ok(Line::Lost(3, Some(12))));
         assert_eq!(is("CPU:1 [EVENTS DROPPED]"), Ok(Line::Lost(1, None)));
         assert_eq!(is(" => do_syscall_64"), Ok(Line::Stack));
-        for text in ["", "# tracer: nop", "##### CPU 1 buffer started ####", "cpus=2", "CPU 0 is empty", "version = 7"] {
+        for text in ["", "# tracer: nop", "##### CPU 1 buffer started ####", "cpus=2", "CPU 0 is empty", "version = 7"]
+        {
             assert_eq!(is(text), Ok(Line::Other), "{text}");
         }
         for text in ["hello", "sh-1 [001] 12", "sh-1 [99999999] 1.0: x: y", "sh-99999999999 [1] 1.0: x: y", "-"] {

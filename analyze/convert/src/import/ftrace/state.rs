@@ -39,7 +39,9 @@ mod tests {
 
     #[test]
     fn letters() {
-        for (text, bits) in [("R", 0), ("R+", 0x100), ("S", 1), ("D|K", 2), ("S|D", 3), ("X", 16), ("Z", 32), ("I", 128), ("D+", 0x102)] {
+        for (text, bits) in
+            [("R", 0), ("R+", 0x100), ("S", 1), ("D|K", 2), ("S|D", 3), ("X", 16), ("Z", 32), ("I", 128), ("D+", 0x102)]
+        {
             assert_eq!(parse_state(text.as_bytes()), Some(bits), "{text}");
         }
         assert_eq!(parse_state(b""), None);

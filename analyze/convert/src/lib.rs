@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod error;
+pub mod export;
 pub mod import;
 pub mod input;
 pub mod output;

@@ -73,13 +73,16 @@ pub(crate) fn function_of_event(name: &[u8]) -> Option<usize> {
 }
 
 /// A call that has been entered and not been left.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OpenCall {
+#[derive(Debug)]
+struct OpenCall {
     function: usize,
-    pub(crate) func: FuncId,
-    pub(crate) ts_ns: u64,
-    pub(crate) cpu: u32,
+    func: FuncId,
+    ts_ns: u64,
+    cpu: u32,
     slots: Slots,
+    /// Rows of calls inside of it that began at the same instant. Readers take rows of one instant
+    /// in order of writing, so these have to come after it.
+    held: Vec<CallRow>,
 }
 
 /// A row to write: its time, its CPU and its fields.
@@ -87,7 +90,7 @@ pub(crate) type CallRow = (u64, u32, Call);
 
 impl OpenCall {
     /// The call's row. `end_ns` is the time of its return, if it returned.
-    pub(crate) fn close(&self, task: TaskId, end: u64, end_ns: Option<u64>, result: Option<i64>) -> CallRow {
+    fn close(&self, task: TaskId, end: u64, end_ns: Option<u64>, result: Option<i64>) -> CallRow {
         let function = FUNCTIONS.get(self.function);
         let of = |pick: fn(&Function) -> Arg| function.and_then(|f| self.slots.value(pick(f)));
         let factor = match function.map(|f| f.times) {
@@ -119,7 +122,7 @@ pub(crate) struct CallStack(Vec<OpenCall>);
 const MAX_DEPTH: usize = 256;
 
 impl CallStack {
-    /// Takes an entry. Hands out the row of a call that cannot come to its return any more.
+    /// Takes an entry. Where the stack is full, its outermost call counts as left without a return.
     pub(crate) fn enter(
         &mut self,
         task: TaskId,
@@ -127,10 +130,14 @@ impl CallStack {
         func: FuncId,
         at: (u64, u32),
         slots: Slots,
-    ) -> Option<CallRow> {
-        let lost = (self.0.len() >= MAX_DEPTH).then(|| self.0.remove(0).close(task, END_SKIPPED, None, None));
-        self.0.push(OpenCall { function, func, ts_ns: at.0, cpu: at.1, slots });
-        lost
+        rows: &mut Vec<CallRow>,
+    ) {
+        if self.0.len() >= MAX_DEPTH {
+            let lost = self.0.remove(0);
+            rows.push(lost.close(task, END_SKIPPED, None, None));
+            rows.extend(lost.held);
+        }
+        self.0.push(OpenCall { function, func, ts_ns: at.0, cpu: at.1, slots, held: Vec::new() });
     }
 
     /// Takes a return: pairs it with the innermost entry of its function. Calls inside of that one
@@ -145,11 +152,21 @@ impl CallStack {
     ) {
         match self.0.iter().rposition(|c| c.func == func) {
             Some(place) => {
+                let mut made = Vec::new();
                 let mut left = self.0.drain(place..);
+                let outermost_ns = left.as_slice().first().map(|c| c.ts_ns);
                 if let Some(call) = left.next() {
-                    rows.push(call.close(task, END_RETURNED, Some(at.0), result));
+                    made.push(call.close(task, END_RETURNED, Some(at.0), result));
+                    made.extend(call.held);
                 }
-                rows.extend(left.map(|c| c.close(task, END_SKIPPED, None, None)));
+                for call in left {
+                    made.push(call.close(task, END_SKIPPED, None, None));
+                    made.extend(call.held);
+                }
+                match self.0.last_mut().filter(|outer| Some(outer.ts_ns) == outermost_ns) {
+                    Some(outer) => outer.held.extend(made),
+                    None => rows.extend(made),
+                }
             }
             None => {
                 let call = Call {
@@ -171,7 +188,10 @@ impl CallStack {
 
     /// Ends everything that is still open.
     pub(crate) fn end(&mut self, task: TaskId, end: u64, rows: &mut Vec<CallRow>) {
-        rows.extend(self.0.drain(..).map(|c| c.close(task, end, None, None)));
+        for call in self.0.drain(..) {
+            rows.push(call.close(task, end, None, None));
+            rows.extend(call.held);
+        }
     }
 }
 
@@ -216,7 +236,7 @@ mod tests {
         let mut stack = CallStack::default();
         let mut rows = Vec::new();
         for (func, ts) in [(1, 10), (1, 20), (2, 30)] {
-            assert!(stack.enter(TASK, 0, FuncId(func), (ts, 0), Slots::default()).is_none());
+            stack.enter(TASK, 0, FuncId(func), (ts, 0), Slots::default(), &mut rows);
         }
         stack.leave(TASK, FuncId(1), (40, 0), Some(0), &mut rows);
         stack.leave(TASK, FuncId(2), (50, 0), Some(0), &mut rows);
@@ -234,7 +254,7 @@ mod tests {
             let mut stack = CallStack::default();
             let mut rows = Vec::new();
             let Some(Probe::Entry(slots)) = parse_probe(text.as_bytes()) else { panic!("{text}") };
-            stack.enter(TASK, function_number(symbol).unwrap(), FuncId(0), (1, 0), slots);
+            stack.enter(TASK, function_number(symbol).unwrap(), FuncId(0), (1, 0), slots, &mut rows);
             stack.leave(TASK, FuncId(0), (3, 0), Some(0), &mut rows);
             rows[0].2
         };
@@ -253,7 +273,25 @@ mod tests {
     #[test]
     fn endless_recursion_is_bounded() {
         let mut stack = CallStack::default();
-        let lost = (0..1000).filter_map(|t| stack.enter(TASK, 0, FuncId(0), (t, 0), Slots::default())).count();
-        assert_eq!(lost, 1000 - MAX_DEPTH);
+        let mut rows = Vec::new();
+        for t in 0..1000 {
+            stack.enter(TASK, 0, FuncId(0), (t, 0), Slots::default(), &mut rows);
+        }
+        assert_eq!(rows.len(), 1000 - MAX_DEPTH);
+    }
+
+    #[test]
+    fn calls_of_one_instant_are_written_from_the_outside_in() {
+        let mut stack = CallStack::default();
+        let mut rows = Vec::new();
+        for func in [1, 2, 3] {
+            stack.enter(TASK, 0, FuncId(func), (10, 0), Slots::default(), &mut rows);
+        }
+        for func in [3, 2] {
+            stack.leave(TASK, FuncId(func), (10, 0), None, &mut rows);
+        }
+        assert!(rows.is_empty());
+        stack.leave(TASK, FuncId(1), (11, 0), None, &mut rows);
+        assert_eq!(rows.iter().map(|r| r.2.func.0).collect::<Vec<_>>(), [1, 2, 3]);
     }
 }

@@ -31,8 +31,6 @@ pub(crate) struct Life {
     pub(crate) calls: CallStack,
     /// Born by `task_newtask`; the fork that follows is the same birth.
     pub(crate) newborn: bool,
-    /// Began because its id was named after the end of a life.
-    pub(crate) revived: bool,
     /// Its last switch-out was seen.
     pub(crate) dead: bool,
 }
@@ -83,6 +81,13 @@ impl Lives {
         self.threads.get_mut(&tid).filter(|l| !l.dead)
     }
 
+    /// The latest life of an id goes on: another thread took its place.
+    pub(crate) fn revive(&mut self, tid: u32) {
+        if let Some(life) = self.threads.get_mut(&tid) {
+            life.dead = false;
+        }
+    }
+
     /// Begins a life; hands out the one that had its id.
     pub(crate) fn begin(
         &mut self,
@@ -102,7 +107,6 @@ impl Lives {
             line_comm: Vec::new(),
             calls: CallStack::default(),
             newborn: false,
-            revived: self.threads.get(&tid).is_some_and(|l| l.dead),
             dead: false,
         };
         self.threads.insert(tid, life)
@@ -143,7 +147,10 @@ mod tests {
         assert!(lives.get(7).is_none());
         assert_eq!(lives.begin(7, |_| 5, |_| TaskId(2)).unwrap().id, TaskId(1));
         let life = lives.get(7).unwrap();
-        assert!(life.revived && life.pid == 5 && life.number == 1);
+        assert!(life.pid == 5 && life.number == 1);
+        life.dead = true;
+        lives.revive(7);
+        assert_eq!(lives.get(7).unwrap().number, 1);
     }
 
     #[test]

@@ -175,7 +175,7 @@ fn meta(census: &Census) -> Vec<(String, String)> {
     let threads = match (census.has_groups, census.groups.unknown()) {
         (_, 0) => "known".to_owned(),
         (true, n) => format!("{n} of unknown process, shown as their own"),
-        (false, _) => "unknown: each thread is shown as a process of its own".to_owned(),
+        (false, n) => format!("no TGID column; {n} of unknown process, shown as their own"),
     };
     meta.push(("threads".to_owned(), threads));
     for (name, bit) in &census.own_gfp {
@@ -206,12 +206,12 @@ fn notes(census: &Census) -> Vec<String> {
     if census.event_lines == 0 {
         notes.push("the text has no events".to_owned());
     }
-    if !census.has_groups && census.groups.unknown() > 0 {
-        notes.push(
-            "the text does not tell which threads belong together: each stands as a process of its own; \
+    let unknown = census.groups.unknown();
+    if unknown > 0 && !census.has_groups {
+        notes.push(format!(
+            "the text does not tell the process of {unknown} threads: each stands as a process of its own; \
              record with: echo 1 > options/record-tgid"
-                .to_owned(),
-        );
+        ));
     }
     notes
 }

@@ -371,7 +371,7 @@ impl<'k, R: Rows> Pass<'k, R> {
         // The idle task calls no library; a line that says so is as good as none.
         let Some(life) = self.lives.get(tid) else { return Ok(()) };
         match probe {
-            Probe::Entry(slots) => self.calls.extend(life.calls.enter(life.id, number, func, at, slots)),
+            Probe::Entry(slots) => life.calls.enter(life.id, number, func, at, slots, &mut self.calls),
             Probe::Return(result) => life.calls.leave(life.id, func, at, result, &mut self.calls),
         }
         self.write_calls()
@@ -475,24 +475,13 @@ impl<'k, R: Rows> Pass<'k, R> {
 
     fn exec(&mut self, at: At, file: &[u8], tid: u32, old_tid: u32) -> Result<(), Refusal> {
         if old_tid != tid {
-            // A thread that is not the leader takes the leader's id over; the leader is gone.
+            // A thread that is not the leader ends the others and takes the leader's id and place over.
             if let Some(life) = self.lives.get(old_tid) {
                 life.dead = true;
                 life.calls.end(life.id, END_THREAD_EXIT, &mut self.calls);
                 self.write_calls()?;
             }
-            let parent_pid = self.lives.get(tid).and_then(|l| l.parent_pid);
-            if self.lives.get(tid).is_none_or(|l| !l.revived) {
-                if let Some(leader) = self.lives.get(tid) {
-                    leader.dead = true;
-                }
-                self.task(tid, None)?;
-                if let Some(life) = self.lives.get(tid) {
-                    life.parent_pid = parent_pid;
-                    let number = life.number;
-                    self.lives.learn(number, tid);
-                }
-            }
+            self.lives.revive(tid);
         }
         let task = self.task(tid, None)?;
         if let Some(life) = self.lives.get(tid) {

@@ -1,0 +1,3 @@
+//! From `.igt` into other formats.
+
+pub mod sqlite;

@@ -150,9 +150,19 @@ impl Progress {
         Self(bar)
     }
 
-    /// Counts `bytes` more.
-    pub fn add(&self, bytes: u64) {
-        self.0.inc(bytes);
+    /// A bar of `total` rows on standard error, if that is a terminal.
+    #[must_use]
+    pub fn count(what: &'static str, total: u64) -> Self {
+        let bar = indicatif::ProgressBar::new(total).with_message(what);
+        if let Ok(style) = indicatif::ProgressStyle::with_template("{msg} {wide_bar} {human_pos}/{human_len} {eta}") {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    /// Counts more of what the bar counts.
+    pub fn add(&self, more: u64) {
+        self.0.inc(more);
     }
 
     /// Takes the bar away.

@@ -49,7 +49,7 @@ fn fill(trace: &Trace, path: &Path, progress: &Progress) -> rusqlite::Result<Exp
     let mut db = Connection::open_with_flags(path, flags)?;
     // The file has no name yet that anybody could read it by: no journal is needed.
     db.execute_batch(
-        "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; PRAGMA temp_store = MEMORY",
+        "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY",
     )?;
     let tx = db.transaction()?;
     let tables = Tables::new(trace.schema());
@@ -61,6 +61,7 @@ fn fill(trace: &Trace, path: &Path, progress: &Progress) -> rusqlite::Result<Exp
     }
     write_views(&tx, &tables)?;
     tx.commit()?;
+    progress.done();
     db.close().map_err(|(_, e)| e)?;
     Ok(exported)
 }

@@ -7,6 +7,7 @@ use ingero_format::catalog::{
 use super::text::{digits, word};
 
 /// What the event of a uprobe printed.
+#[expect(clippy::large_enum_variant, reason = "it lives for one line and is never stored")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Probe {
     /// `(0x7fee9fc70d20) a0=0x7feb9be00000 a1=0x42f5b8c0`

@@ -10,8 +10,6 @@ pub(crate) struct Header {
     /// Events in the text, as the tracer counted them, and events it had recorded before the
     /// oldest were overwritten.
     pub(crate) entries: Option<(u64, u64)>,
-    /// Name of the instance that the lines begin with.
-    pub(crate) buffer: Vec<u8>,
     /// Whether the text is one of those that this tool reads.
     pub(crate) is_ftrace: bool,
 }
@@ -23,8 +21,6 @@ impl Header {
         if let Some(cpus) = text.strip_prefix(b"cpus=").and_then(digits) {
             self.cpus = Some(cpus.0);
             self.is_ftrace = true;
-        } else if let Some(name) = text.strip_prefix(b"Buffer: ") {
-            self.buffer = name.trim_ascii().to_vec();
         } else if text.starts_with(b"# tracer:") {
             self.is_ftrace = true;
         } else if let Some(rest) = text.strip_prefix(b"# entries-in-buffer/entries-written:") {
@@ -55,8 +51,7 @@ mod tests {
         assert_eq!((h.entries, h.cpus), (Some((3061, 4000)), Some(2)));
         let mut h = Header::default();
         h.read(b"cpus=16").unwrap();
-        h.read(b"Buffer: mine").unwrap();
-        assert_eq!((h.cpus, &h.buffer[..], h.is_ftrace), (Some(16), &b"mine"[..], true));
+        assert_eq!((h.cpus, h.is_ftrace), (Some(16), true));
         assert!(h.read(b"# nop latency trace v1.1.5 on 6.18.44").is_err());
     }
 }

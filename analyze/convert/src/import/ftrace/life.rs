@@ -38,7 +38,8 @@ pub(crate) struct Life {
 /// What is known of a life's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Group {
-    Unknown,
+    /// The text does not tell; the life's own id stands in.
+    Unknown(u32),
     Is(u32),
     /// The same as that of another, earlier life.
     As(usize),
@@ -49,13 +50,13 @@ enum Group {
 pub(crate) struct Groups(Vec<Group>);
 
 impl Groups {
-    /// The process of a life, where the text tells it.
-    pub(crate) fn pid(&self, number: usize) -> Option<u32> {
+    /// The process of a life, and whether the text tells it.
+    pub(crate) fn pid(&self, number: usize) -> Option<(u32, bool)> {
         let mut at = number;
         loop {
             match self.0.get(at)? {
-                Group::Unknown => return None,
-                Group::Is(pid) => return Some(*pid),
+                Group::Unknown(tid) => return Some((*tid, false)),
+                Group::Is(pid) => return Some((*pid, true)),
                 Group::As(other) if *other < at => at = *other,
                 Group::As(_) => return None,
             }
@@ -64,7 +65,7 @@ impl Groups {
 
     /// Lives whose process the text does not tell.
     pub(crate) fn unknown(&self) -> usize {
-        (0..self.0.len()).filter(|n| self.pid(*n).is_none()).count()
+        (0..self.0.len()).filter(|n| self.pid(*n).is_none_or(|(_, told)| !told)).count()
     }
 }
 
@@ -96,7 +97,7 @@ impl Lives {
         id: impl FnOnce(u32) -> TaskId,
     ) -> Option<Life> {
         let number = self.learnt.0.len();
-        self.learnt.0.push(Group::Unknown);
+        self.learnt.0.push(Group::Unknown(tid));
         let pid = pid(number);
         let life = Life {
             number,
@@ -121,7 +122,7 @@ impl Lives {
 
     /// Learns that a life belongs to the process of another.
     pub(crate) fn learn_as(&mut self, number: usize, other: usize) {
-        if let Some(group @ Group::Unknown) = self.learnt.0.get_mut(number) {
+        if let Some(group @ Group::Unknown(_)) = self.learnt.0.get_mut(number) {
             *group = Group::As(other);
         }
     }
@@ -163,7 +164,7 @@ mod tests {
         lives.learn_as(1, 0);
         lives.learn(0, 9);
         let (_, groups) = lives.finish();
-        assert_eq!(groups.pid(2), Some(9));
+        assert_eq!(groups.pid(2), Some((9, true)));
         assert_eq!(groups.unknown(), 0);
     }
 }

@@ -47,16 +47,10 @@ pub(crate) struct EventLine<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// Cuts a line. `buffer` is the name that `trace-cmd report` puts before the lines of an instance.
-pub(crate) fn parse_line<'a>(line: &'a [u8], buffer: &[u8]) -> Result<Line<'a>, &'static str> {
-    let mut line = line.strip_suffix(b"\r").unwrap_or(line);
-    if !buffer.is_empty()
-        && let Some(rest) = trim_start(line).strip_prefix(buffer)
-        && let Some(rest) = rest.strip_prefix(b":")
-    {
-        // One blank belongs to the prefix; what follows is as wide as always.
-        line = rest.strip_prefix(b" ").unwrap_or(rest);
-    }
+/// Cuts a line.
+pub(crate) fn parse_line(line: &[u8]) -> Result<Line<'_>, &'static str> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let line = without_buffer(line).unwrap_or(line);
     // Where nobody cut the margin off, the dash stands behind 16 columns.
     let fixed = line.get(16) == Some(&b'-');
     if fixed && let Some(event) = parse_at(line, 16) {
@@ -74,6 +68,14 @@ pub(crate) fn parse_line<'a>(line: &'a [u8], buffer: &[u8]) -> Result<Line<'a>, 
         }
     }
     Err(refusal)
+}
+
+/// `trace-cmd report` puts the name of an instance and a colon before its lines. Names of tasks are
+/// padded to more than they can have, so that a line without it begins with a blank.
+fn without_buffer(line: &[u8]) -> Option<&[u8]> {
+    let at = memchr::memchr2(b' ', b':', line)?;
+    let rest = line[at..].strip_prefix(b": ").filter(|_| at > 0)?;
+    (rest.first() == Some(&b' ') || rest.get(8) == Some(&b'-')).then_some(rest)
 }
 
 /// Lines that are no events: comments, losses, stacks, the header of `trace-cmd report`.
@@ -175,7 +177,7 @@ mod tests {
     use super::*;
 
     fn event(text: &str) -> EventLine<'_> {
-        match parse_line(text.as_bytes(), b"igtconv") {
+        match parse_line(text.as_bytes()) {
             Ok(Line::Event(e)) => e,
             other => panic!("{text}: {other:?}"),
         }
@@ -216,7 +218,7 @@ mod tests {
     #[test]
     fn lines_that_are_no_events() {
         fn is(text: &str) -> Result<Line<'_>, &'static str> {
-            parse_line(text.as_bytes(), b"")
+            parse_line(text.as_bytes())
         }
         assert_eq!(is("CPU:3 [LOST 27 EVENTS]"), Ok(Line::Lost(3, Some(27))));
         assert_eq!(is("CPU:3 [12 EVENTS DROPPED]"), Ok(Line::Lost(3, Some(12))));

@@ -119,7 +119,7 @@ impl<'k, R: Rows> Pass<'k, R> {
 
     /// Takes one line, without its end.
     pub(crate) fn line(&mut self, text: &[u8]) -> Result<(), Refusal> {
-        match parse_line(text, &self.census.header.buffer)? {
+        match parse_line(text)? {
             Line::Event(line) => self.event(&line),
             Line::Lost(cpu, count) => {
                 if let Some(stream) = self.stream(cpu) {
@@ -149,18 +149,15 @@ impl<'k, R: Rows> Pass<'k, R> {
     /// Takes the last line of a text that ends without a line end. It counts only where the header
     /// confirms that it is the last one whole: the numbers at its end may have lost digits.
     pub(crate) fn unterminated_line(&mut self, text: &[u8]) -> Result<(), Refusal> {
-        match parse_line(text, &self.census.header.buffer) {
-            Ok(Line::Event(_)) | Err(_) => {
-                if self.census.header.entries.is_some_and(|(held, _)| held == self.census.event_lines + 1)
-                    && self.line(text).is_ok()
-                {
-                    return Ok(());
-                }
-                self.census.cut = true;
-                Ok(())
-            }
-            Ok(_) => Ok(()),
-        }
+        let known = match parse_line(text) {
+            // A name that is cut is the name of no event.
+            Ok(Line::Event(line)) => !matches!(self.meaning(line.name), Meaning::Unknown),
+            Ok(_) => return Ok(()),
+            Err(_) => false,
+        };
+        let is_last = self.census.header.entries.is_some_and(|(held, _)| held == self.census.event_lines + 1);
+        self.census.cut |= !(known && is_last && self.line(text).is_ok());
+        Ok(())
     }
 
     /// Whether anything showed that the text is one of those that this tool reads.
@@ -327,7 +324,7 @@ impl<'k, R: Rows> Pass<'k, R> {
             return Ok(life.id);
         }
         let (known, rows) = (self.known, &mut self.rows);
-        let pid = |number| known.and_then(|k| k.groups.pid(number)).unwrap_or(tid);
+        let pid = |number| known.and_then(|k| k.groups.pid(number)).map_or(tid, |(pid, _)| pid);
         let before = self.lives.begin(tid, pid, |pid| rows.task(Task { pid, tid, start_ns: born_ns }));
         if let Some(mut life) = before {
             self.end_calls(&mut life, END_THREAD_EXIT)?;

@@ -151,7 +151,7 @@ impl Sink for Ledger<'_> {
         if end <= w.from_ns || stay.out_ns >= w.to_ns {
             return;
         }
-        let closed = stay.back.is_some() && stay.out_ns >= w.from_ns && end <= w.to_ns;
+        let closed = stay.back.is_some() && !stay.before && stay.out_ns >= w.from_ns && end <= w.to_ns;
         let spent = stay.spent(w.from_ns, w.to_ns);
         if stay.kind != OffKind::Newborn {
             let f = &mut self.process(stay.task).off_cpu;

@@ -84,6 +84,9 @@ fn list_names(a: &crate::Analysis, holders: &[(ProcessId, u64)], own: impl Fn(Pr
     }
     let mut names: Vec<_> = by_name.into_iter().collect();
     names.sort_by_key(|(_, (ns, _))| std::cmp::Reverse(*ns));
+    // Whoever held a CPU for a moment is not worth moving.
+    let worst = names.first().map_or(0, |(_, (ns, _))| *ns);
+    names.retain(|(_, (ns, _))| ns * 10 >= worst);
     let show = |(name, (_, pids)): &(String, (u64, Vec<u32>))| match pids.as_slice() {
         [one] => format!("{name} ({one})"),
         more => format!("{name} ({} processes)", more.len()),

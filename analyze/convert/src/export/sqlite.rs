@@ -460,7 +460,7 @@ fn write_views(db: &Connection, tables: &Tables) -> rusqlite::Result<()> {
     let mut wakes = Vec::new();
     if known("sched_waking", &["ts_ns", "cpu", "waker", "wakee", "target_cpu", "context"]) {
         wakes.push(format!(
-            "SELECT ts_ns, cpu, 'waking' AS event, wakee, CASE WHEN context = 0 THEN waker END AS waker, \
+            "SELECT ts_ns, cpu, 'waking' AS event, wakee, CASE WHEN context = 0 AND waker <> 0 THEN waker END AS waker, \
              {context} AS context, target_cpu FROM sched_waking w",
             context = enum_name("sched_waking", "context", "w"),
         ));

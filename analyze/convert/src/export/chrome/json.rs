@@ -90,6 +90,8 @@ pub(crate) fn push_string(out: &mut String, text: &str) {
         plain = at + 1;
         let _ = match b {
             b'"' => out.write_str("\\\""),
+            // Perfetto takes the quote behind `\\` for an escaped one and reads on past the end.
+            b'\\' if at + 1 == text.len() => out.write_str("\\u005c"),
             b'\\' => out.write_str("\\\\"),
             b'\n' => out.write_str("\\n"),
             b'\t' => out.write_str("\\t"),
@@ -121,5 +123,15 @@ mod tests {
         assert_eq!(back["a"], "0xff");
         assert!(out.contains("\"ts\":1234.567"));
         assert_eq!(back["inner"]["x"], 1);
+    }
+
+    #[test]
+    fn no_string_ends_in_two_backslashes() {
+        for text in ["\\", "a\\", "\\\\", "\"\\", "\\\""] {
+            let mut out = String::new();
+            push_string(&mut out, text);
+            assert!(!out.ends_with("\\\\\""), "{out}");
+            assert_eq!(serde_json::from_str::<String>(&out).unwrap(), text);
+        }
     }
 }

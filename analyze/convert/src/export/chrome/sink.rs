@@ -462,6 +462,8 @@ impl<W: Write> Sink for ChromeSink<'_, W> {
         }
         let runnable_ns = stay.runnable_ns.unwrap_or(end_ns).clamp(stay.out_ns, end_ns.max(stay.out_ns));
         let waker = match stay.waker {
+            // The idle task wakes nobody: it is only what was current.
+            Waker::Task(TaskId(0)) => None,
             Waker::Task(task) => Some(self.shown(task, runnable_ns)),
             Waker::Interrupt { context } => Some(format!("interrupt ({})", name_of(CONTEXTS, context))),
             Waker::Unknown => None,

@@ -64,14 +64,14 @@ const MAX_LINE: u64 = 1 << 16;
 /// [`Error::Trace`] for the output.
 pub fn import(input: &Input, output: &Path, options: ImportOptions) -> Result<Imported, Error> {
     let pending = PendingFile::create(output, options.force)?;
-    let (_, census) = read(input, Pass::new(NoRows, None), options, "reading")?;
     let trace = |source| Error::Trace { path: output.to_owned(), source };
+    let (_, census) = read(input, Pass::new(NoRows, None), options, "reading", &trace)?;
     let out = BufWriter::with_capacity(1 << 20, pending.writer()?);
     let mut writer = TraceWriter::new(out, WriterOptions::default()).map_err(trace)?;
     for (key, value) in meta(&census) {
         writer.set_meta(&key, &value);
     }
-    let (rows, _) = read(input, Pass::new(FileRows::new(writer), Some(&census)), options, "writing")?;
+    let (rows, _) = read(input, Pass::new(FileRows::new(writer), Some(&census)), options, "writing", &trace)?;
     let (_, totals) = rows.writer.finish().map_err(trace)?;
     pending.publish()?;
     Ok(Imported { totals, event_lines: census.event_lines, notes: notes(&census), ignored: census.ignored })
@@ -83,6 +83,7 @@ fn read<R: Rows>(
     mut pass: Pass<'_, R>,
     options: ImportOptions,
     what: &'static str,
+    trace: &impl Fn(ingero_format::Error) -> Error,
 ) -> Result<(R, Census), Error> {
     let path = input.path();
     let progress = if options.progress { Progress::bytes(what, input.len_bytes()?) } else { Progress::none() };
@@ -109,7 +110,7 @@ fn read<R: Rows>(
         };
         match taken {
             Ok(()) => {}
-            Err(Refusal::Trace(source)) => return Err(Error::Trace { path: path.to_owned(), source }),
+            Err(Refusal::Trace(source)) => return Err(trace(source)),
             Err(Refusal::Line(_)) if options.keep_going && number > 1 => {
                 pass.skip_bad_line();
                 skip_rest(&mut text, &line).map_err(|e| Error::io(path.display().to_string(), e))?;
@@ -128,7 +129,7 @@ fn read<R: Rows>(
         return Err(not_ftrace(path, &line));
     }
     pass.finish(cut).map_err(|refusal| match refusal {
-        Refusal::Trace(source) => Error::Trace { path: path.to_owned(), source },
+        Refusal::Trace(source) => trace(source),
         Refusal::Line(problem) => Error::Input { path: path.to_owned(), problem },
     })
 }

@@ -91,7 +91,7 @@ fn summary(trace: &Trace, damaged: u64, said: String) -> Vec<String> {
         notes.push(format!("{} was not finished: what it holds is converted", trace.path()));
     }
     if damaged > 0 {
-        notes.push(format!("{damaged} parts of {} could not be read; run ingero-replay verify", trace.path()));
+        notes.push(format!("parts of {} that could not be read: {damaged}; run ingero-replay verify", trace.path()));
     }
     notes.push(said);
     notes

@@ -22,9 +22,13 @@ impl PendingFile {
     /// [`Error::Exists`] when it exists and `force` is not set, [`Error::Io`] when the folder does
     /// not take it.
     pub fn create(path: &Path, force: bool) -> Result<Self, Error> {
+        // A rename would put a file in place of a link or a device.
+        let resolved = path.canonicalize();
+        let path = resolved.as_deref().unwrap_or(path);
         match path.symlink_metadata() {
-            Ok(meta) if meta.is_dir() => {
-                return Err(Error::io(path.display().to_string(), io::Error::from(io::ErrorKind::IsADirectory)));
+            Ok(meta) if !meta.is_file() => {
+                let refusal = io::Error::new(io::ErrorKind::InvalidInput, "is there and is no regular file");
+                return Err(Error::io(path.display().to_string(), refusal));
             }
             Ok(_) if !force => return Err(Error::Exists(path.to_owned())),
             _ => {}
@@ -94,5 +98,12 @@ mod tests {
         assert!(matches!(PendingFile::create(&path, false), Err(Error::Exists(_))));
         PendingFile::create(&path, true).unwrap().publish().unwrap();
         assert!(PendingFile::create(dir.path(), true).is_err());
+        assert!(PendingFile::create(Path::new("/dev/null"), true).is_err());
+
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("run.igt", &link).unwrap();
+        PendingFile::create(&link, true).unwrap().publish().unwrap();
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
     }
 }

@@ -110,7 +110,9 @@ fn check_counts(name: &str) {
 
 #[test]
 fn every_event_of_the_excerpts_is_imported() {
-    for name in ["workers.trace.txt", "pages.trace.txt", "hostile-names.trace.txt", "trace-cmd-report.txt"] {
+    for name in
+        ["workers.trace.txt", "uprobes.trace.txt", "pages.trace.txt", "hostile-names.trace.txt", "trace-cmd-report.txt"]
+    {
         check_counts(name);
     }
 }
@@ -135,6 +137,26 @@ fn a_pytorch_excerpt() {
     assert!(inside);
     assert_eq!(outer.bytes, Some(2 << 20));
     assert!(run.losses().is_empty());
+}
+
+/// Recorded of a program that nests, recurses, jumps out of a call and exits inside of another.
+#[test]
+fn every_way_to_leave_a_call() {
+    let run = run("uprobes.trace.txt");
+    let symbol = |c: &Call| run.trace.function(c.func).unwrap().symbol.clone();
+    let calls = run.calls();
+    let ends = |s: &str| calls.iter().filter(|(_, c)| symbol(c) == s).map(|(_, c)| c.end).collect::<Vec<_>>();
+    assert_eq!(ends("cudaMalloc"), [END_RETURNED; 5]);
+    // Of five entries four return: the first was jumped out of, the others recurse.
+    assert_eq!(ends("cudaFree"), [&[END_THREAD_EXIT][..], &[END_RETURNED; 4]].concat());
+    assert_eq!(ends("cudaStreamSynchronize"), [END_THREAD_EXIT]);
+    let returned: Vec<_> = calls.iter().filter(|(_, c)| symbol(c) == "cudaFree" && c.end == END_RETURNED).collect();
+    assert!(returned.is_sorted_by(|(a, x), (b, y)| a < b && a + x.dur_ns.unwrap() >= b + y.dur_ns.unwrap()));
+    assert!(returned.iter().all(|(_, c)| c.result == Some(-1)));
+    let copies: Vec<_> = calls.iter().filter_map(|(_, c)| c.copy.zip(c.bytes)).collect();
+    assert_eq!(copies, [(0, 100), (1, 101), (2, 102), (3, 103)]);
+    let failed: Vec<_> = calls.iter().filter(|(_, c)| c.result == Some(2)).map(|(_, c)| (symbol(c), c.bytes)).collect();
+    assert_eq!(failed, [("cudaMalloc".to_owned(), Some(13)), ("cuMemAlloc_v2".to_owned(), Some(13))]);
 }
 
 #[test]

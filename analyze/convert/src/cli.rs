@@ -33,6 +33,19 @@ pub(crate) struct Args {
     /// Overwrite the output if it exists.
     #[arg(short, long)]
     pub(crate) force: bool,
+    /// Show the trace from here on (with --chrome): an offset from its start (12.5s, 300ms, 2m) or a
+    /// wall-clock time (2026-03-01T14:06:13Z).
+    #[arg(long, value_name = "TIME")]
+    pub(crate) from: Option<String>,
+    /// Show it until before this time (with --chrome).
+    #[arg(long, value_name = "TIME")]
+    pub(crate) to: Option<String>,
+    /// Show only the last part of it, so long (with --chrome; 5m, 20s).
+    #[arg(long, value_name = "DURATION", conflicts_with = "from")]
+    pub(crate) since: Option<String>,
+    /// Show only this process (with --chrome). Can be given several times.
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Vec<u32>,
     /// Count lines that cannot be read, as losses, instead of giving up at the first.
     #[arg(long)]
     pub(crate) keep_going: bool,
@@ -58,6 +71,10 @@ impl Args {
         let stdout = self.output.as_deref() == Some(Path::new("-"));
         let input = self.input.display();
         let only_chrome = |what: &str| format!("{what} cannot be written to standard output; name a file with -o");
+        let selects = self.from.is_some() || self.to.is_some() || self.since.is_some() || !self.pid.is_empty();
+        if selects && !self.chrome {
+            return Err("--from, --to, --since and --pid are for --chrome; in a database select with SQL".to_owned());
+        }
         match kind {
             InputKind::Text if self.chrome || self.sqlite => Err(format!(
                 "{input} is text, which becomes an .igt file; import it first (without --chrome and --sqlite), then convert that"
@@ -115,6 +132,8 @@ mod tests {
             (&["run.igt", "--sqlite", "--chrome"], Igt),
             (&["run.igt", "--sqlite", "-o", "-"], Igt),
             (&["run.igt", "--chrome", "--keep-going"], Igt),
+            (&["run.igt", "--sqlite", "--pid", "7"], Igt),
+            (&["run.igt", "--chrome", "--from", "1s", "--since", "2s"], Igt),
             (&["t.txt", "--chrome"], Text),
             (&["t.txt", "-o", "-"], Text),
             (&[], Text),

@@ -63,10 +63,4 @@ impl Error {
     pub(crate) fn io(what: impl Into<String>, source: io::Error) -> Self {
         Self::Io { what: what.into(), source }
     }
-
-    /// Whether the reader of a pipe went away: no error to speak of.
-    #[must_use]
-    pub fn is_broken_pipe(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
-    }
 }

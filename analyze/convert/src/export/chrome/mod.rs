@@ -9,6 +9,7 @@
 //! where a trace says so (damage, two clocks) the inner one is cut and marked `cut`.
 
 mod json;
+mod selection;
 mod sink;
 mod track;
 
@@ -20,6 +21,7 @@ use ingero_replay::{Processes, Timeline};
 use crate::error::Error;
 use crate::input::Progress;
 use json::Object;
+pub use selection::Selection;
 use sink::ChromeSink;
 use track::Tracks;
 
@@ -38,14 +40,14 @@ pub struct Exported {
     pub damaged: u64,
 }
 
-/// Writes a trace as Chrome JSON.
+/// Writes what is selected of a trace as Chrome JSON.
 ///
 /// # Errors
 /// [`Error::Io`] when `out` does not take the bytes.
-pub fn export(trace: &Trace, out: impl Write, progress: &Progress) -> Result<Exported, Error> {
+pub fn export(trace: &Trace, selection: &Selection, out: impl Write, progress: &Progress) -> Result<Exported, Error> {
     let processes = Processes::new(trace);
     let tracks = Tracks::new(trace, &processes);
-    let mut sink = ChromeSink::new(trace, &processes, &tracks, Events::begin(out), progress);
+    let mut sink = ChromeSink::new(trace, &processes, &tracks, selection, Events::begin(out), progress);
     let repairs = Timeline::new(trace).run(&mut sink);
     for lost in &repairs.lost_blocks {
         sink.damage(&lost.error.to_string(), lost.entry.header.ts_min, lost.entry.header.ts_max);

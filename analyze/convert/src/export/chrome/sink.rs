@@ -13,7 +13,7 @@ use ingero_replay::{CallSpan, Cpus, Event, Merge, OffCpu, OffKind, Processes, Ru
 
 use super::json::Object;
 use super::track::{Track, Tracks};
-use super::{Events, Exported};
+use super::{Events, Exported, Selection};
 use crate::input::Progress;
 
 /// Takes what the timeline tells.
@@ -21,6 +21,7 @@ pub(crate) struct ChromeSink<'t, W: Write> {
     trace: &'t Trace,
     processes: &'t Processes,
     tracks: &'t Tracks,
+    selection: &'t Selection,
     events: Events<W>,
     progress: &'t Progress,
     told: u64,
@@ -74,6 +75,7 @@ impl<'t, W: Write> ChromeSink<'t, W> {
         trace: &'t Trace,
         processes: &'t Processes,
         tracks: &'t Tracks,
+        selection: &'t Selection,
         events: Events<W>,
         progress: &'t Progress,
     ) -> Self {
@@ -88,6 +90,7 @@ impl<'t, W: Write> ChromeSink<'t, W> {
             trace,
             processes,
             tracks,
+            selection,
             events,
             progress,
             told: 0,
@@ -190,6 +193,11 @@ impl<'t, W: Write> ChromeSink<'t, W> {
         });
     }
 
+    /// A call belongs to the range that holds its entry.
+    fn selects_call(&self, at_ns: u64, task: TaskId) -> bool {
+        self.selection.touches((at_ns, at_ns)) && self.selection.shows(task)
+    }
+
     /// Writes the calls of a thread that are complete, outer ones first.
     fn write_calls(&mut self, task: TaskId) {
         let (Some(track), Some(thread)) = (self.tracks.calls(task), self.threads.get_mut(&task)) else { return };
@@ -267,7 +275,8 @@ impl<'t, W: Write> ChromeSink<'t, W> {
 
     /// Writes a state of a thread, later than all before it; says where it begins if anything of it is left.
     fn state(&mut self, task: TaskId, name: &str, span: (u64, u64), args: impl FnOnce(&mut Object)) -> Option<u64> {
-        let track = self.tracks.states(task)?;
+        let track = self.tracks.states(task).filter(|_| self.selection.shows(task))?;
+        let span = self.selection.clip(span);
         let thread = self.threads.entry(task).or_default();
         let from_ns = span.0.max(thread.state_end_ns);
         if span.1 <= from_ns {
@@ -332,7 +341,11 @@ impl<'t, W: Write> ChromeSink<'t, W> {
     }
 
     fn system(&mut self, ts_ns: u64, now: &System) {
-        if let Some(before) = self.last_system.replace(*now) {
+        let before = self.last_system.replace(*now);
+        if !self.selection.touches((ts_ns, ts_ns)) {
+            return;
+        }
+        if let Some(before) = before {
             let since = |pick: fn(&System) -> u64| pick(now).saturating_sub(pick(&before));
             let (user, system, steal) = (since(|s| s.user_ns), since(|s| s.system_ns), since(|s| s.steal_ns));
             let idle = since(|s| s.idle_ns).saturating_add(since(|s| s.iowait_ns));
@@ -356,6 +369,9 @@ impl<'t, W: Write> ChromeSink<'t, W> {
     }
 
     fn loss(&mut self, ts_ns: u64, cpu: u32, loss: &Loss) {
+        if !self.selection.touches((ts_ns, loss.to_ns)) {
+            return;
+        }
         let (probe, from, to) = (self.trace.string(loss.probe), self.since_start(ts_ns), self.since_start(loss.to_ns));
         let name = format!("lost: {probe}");
         self.note(&name, ts_ns, |o| {
@@ -372,7 +388,7 @@ impl<'t, W: Write> ChromeSink<'t, W> {
 
     /// A mark on the track of losses.
     fn note(&mut self, name: &str, ts_ns: u64, args: impl FnOnce(&mut Object)) {
-        let (track, ts) = (self.tracks.losses(), self.since_start(ts_ns));
+        let (track, ts) = (self.tracks.losses(), self.since_start(ts_ns.max(self.selection.window.from_ns)));
         self.name_machine();
         if self.named_threads.insert(track.tid) {
             self.metadata("thread_name", track.pid, track.tid, "losses");
@@ -435,10 +451,11 @@ impl<W: Write> Sink for ChromeSink<'_, W> {
                 o.text("thread", name);
             }
         });
+        let (_, shown_end_ns) = self.selection.clip((run.start_ns, end_ns));
         let Some(wakes) = self.wakes.get_mut(&run.task) else { return };
         for wake in std::mem::take(wakes) {
             // A slice holds its first instant, not its last.
-            let covered = written.is_some_and(|from| from <= wake.at_ns && wake.at_ns < end_ns);
+            let covered = written.is_some_and(|from| from <= wake.at_ns && wake.at_ns < shown_end_ns);
             match wake.wakee_ns {
                 _ if !covered => {}
                 Some(slice_ns) => self.flow((run.task, wake.at_ns), (wake.wakee, slice_ns)),
@@ -507,20 +524,25 @@ impl<W: Write> Sink for ChromeSink<'_, W> {
     }
 
     fn call(&mut self, span: &CallSpan) {
-        let known = span.spent.total_ns() > 0;
-        let slice = Slice {
-            start_ns: span.start_ns,
-            end_ns: span.end_ns,
-            call: span.call,
-            spent: known.then_some((span.spent, span.self_ns)),
-        };
-        self.threads.entry(span.call.task).or_default().calls.push(slice);
+        if self.selects_call(span.start_ns, span.call.task) {
+            let known = span.spent.total_ns() > 0;
+            let slice = Slice {
+                start_ns: span.start_ns,
+                end_ns: span.end_ns,
+                call: span.call,
+                spent: known.then_some((span.spent, span.self_ns)),
+            };
+            self.threads.entry(span.call.task).or_default().calls.push(slice);
+        }
         if span.depth == 0 {
             self.write_calls(span.call.task);
         }
     }
 
     fn unreturned(&mut self, at_ns: u64, call: &Call) {
+        if !self.selects_call(at_ns, call.task) {
+            return;
+        }
         // Where the end cannot be known, none is claimed.
         let end_ns = match call.end {
             END_OPEN => self.end_ns,

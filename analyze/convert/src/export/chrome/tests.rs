@@ -9,13 +9,17 @@ use ingero_replay::fixture::Fixture;
 use serde_json::Value;
 
 fn exported(trace: &Trace) -> (Vec<Value>, Exported) {
+    selected(trace, &Selection::whole(trace))
+}
+
+fn selected(trace: &Trace, selection: &Selection) -> (Vec<Value>, Exported) {
     let mut out = Vec::new();
-    let done = export(trace, &mut out, &Progress::none()).unwrap();
+    let done = export(trace, selection, &mut out, &Progress::none()).unwrap();
     let json: Value = serde_json::from_slice(&out).unwrap();
     let events = json["traceEvents"].as_array().unwrap().clone();
     check(&events);
     let mut again = Vec::new();
-    export(trace, &mut again, &Progress::none()).unwrap();
+    export(trace, selection, &mut again, &Progress::none()).unwrap();
     assert!(out == again, "the same trace gives the same bytes");
     (events, done)
 }
@@ -270,5 +274,33 @@ fn a_reader_that_goes_away_is_told_apart() {
         }
     }
     let trace = Fixture::new().finish();
-    assert!(export(&trace, Closed, &Progress::none()).unwrap_err().is_broken_pipe());
+    let failed = export(&trace, &Selection::whole(&trace), Closed, &Progress::none());
+    let Err(Error::Io { source, .. }) = failed else { panic!("{failed:?}") };
+    assert_eq!(source.kind(), io::ErrorKind::BrokenPipe);
+}
+
+#[test]
+fn a_range_and_a_process_can_be_cut_out() {
+    let mut f = Fixture::new();
+    let (main, other) = (f.task(7, 7), f.task(9, 9));
+    let outer = f.func("cudaMalloc", Layer::Runtime, Class::Alloc);
+    let inner = f.func("cuMemAlloc_v2", Layer::Driver, Class::Alloc);
+    f.switch(1_000, 0, TaskId(0), 0, main);
+    f.push(2_000, 0, call(main, outer, Some(4_000), 0));
+    f.push(3_500, 0, call(main, inner, Some(1_000), 0));
+    f.push(5_000, 1, call(other, outer, Some(100), 0));
+    f.waking(5_500, 0, main, other, 0);
+    f.switch(9_000, 0, main, 1, other);
+    f.switch(11_000, 0, other, 1, main);
+    let trace = f.finish();
+    let window = ingero_replay::Window::parse(&trace, Some("2us"), Some("7us"), None).unwrap();
+    let selection = Selection::new(&trace, window, &[7]).unwrap();
+    let (events, done) = selected(&trace, &selection);
+    assert_eq!((done.calls, done.flows), (1, 0), "the outer call began before, the other is of another process");
+    let inner = slices(&events, "driver")[0];
+    assert_eq!((ns(&inner["ts"]), ns(&inner["dur"])), (2_500, 1_000), "times count from the trace's start");
+    let states = slices(&events, "state");
+    assert_eq!(states.len(), 1);
+    assert_eq!((ns(&states[0]["ts"]), ns(&states[0]["dur"])), (2_000, 5_000));
+    assert!(Selection::new(&trace, window, &[8]).unwrap_err().contains("no process 8"));
 }

@@ -119,7 +119,12 @@ impl Report<'_> {
             a.phases.iter().enumerate().filter(|(_, p)| wanted(p.phase.process)).collect();
         phases.sort_by_key(|(i, p)| (std::cmp::Reverse(p.phase.len_ns()), *i));
         if phases.is_empty() {
-            line!(self, "{}", self.bold("No CUDA call was recorded: nothing can be said about a GPU's feed."));
+            let text = if a.phases.is_empty() {
+                "No CUDA call was recorded: nothing can be said about a GPU's feed."
+            } else {
+                "The chosen processes made no CUDA call: nothing can be said about a GPU's feed."
+            };
+            line!(self, "{}", self.bold(text));
             return;
         }
         for (number, p) in phases {

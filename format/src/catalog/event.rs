@@ -121,8 +121,9 @@ pub trait Event: Copy {
     const WIDTH: usize;
     /// Appends the field words in column order to `row`, which already holds `ts_ns` and `cpu`.
     fn push_words(&self, row: &mut Vec<u64>);
-    /// The typed fields of a full row (`ts_ns` and `cpu` included). Missing words read as 0.
-    fn from_words(row: &[u64]) -> Self;
+    /// The typed fields of a row: `word(i)` gives the word of the kind's ith column, `ts_ns` being
+    /// the 0th and `cpu` the 1st.
+    fn gather(word: impl FnMut(usize) -> u64) -> Self;
 }
 
 /// Id of the column `ts_ns` in every kind.
@@ -186,12 +187,35 @@ macro_rules! events {
                 fn push_words(&self, row: &mut Vec<u64>) {
                     $(row.push(self.$col.to_word());)*
                 }
-                fn from_words(row: &[u64]) -> Self {
-                    let mut words = row.iter().skip(2);
-                    Self { $($col: Word::from_word(words.next().copied().unwrap_or(0)),)* }
+                fn gather(mut word: impl FnMut(usize) -> u64) -> Self {
+                    let mut at = 1;
+                    Self { $($col: { at += 1; Word::from_word(word(at)) },)* }
                 }
             }
         )*
+
+        /// The fields of an event of any kind.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Body {
+            $($(#[doc = $doc])* $kind($kind),)*
+        }
+
+        impl Body {
+            /// The fields of a row of `kind`; see [`Event::gather`].
+            pub fn gather(kind: Kind, word: impl FnMut(usize) -> u64) -> Body {
+                match kind {
+                    $(Kind::$kind => Body::$kind($kind::gather(word)),)*
+                }
+            }
+
+            /// The kind of the event.
+            #[must_use]
+            pub fn kind(&self) -> Kind {
+                match self {
+                    $(Body::$kind(_) => Kind::$kind,)*
+                }
+            }
+        }
     };
 }
 
@@ -210,29 +234,13 @@ nullable! { u64 u32 i64 TaskId StrId FuncId }
 /// Names of [`Waking::context`].
 pub const CONTEXTS: &[(u64, &str)] = &[(0, "task"), (1, "softirq"), (2, "hardirq"), (3, "nmi")];
 /// Names of [`Name::source`].
-pub const NAME_SOURCES: &[(u64, &str)] = &[
-    (0, "start"),
-    (1, "fork"),
-    (2, "exec"),
-    (3, "rename"),
-    (4, "seen"),
-];
+pub const NAME_SOURCES: &[(u64, &str)] = &[(0, "start"), (1, "fork"), (2, "exec"), (3, "rename"), (4, "seen")];
 /// Names of [`Call::end`].
-pub const CALL_ENDS: &[(u64, &str)] = &[
-    (0, "returned"),
-    (1, "open"),
-    (2, "skipped"),
-    (3, "thread-exit"),
-    (4, "began-before"),
-];
+pub const CALL_ENDS: &[(u64, &str)] =
+    &[(0, "returned"), (1, "open"), (2, "skipped"), (3, "thread-exit"), (4, "began-before")];
 /// Names of [`Call::copy`], the numbers of `cudaMemcpyKind`.
-pub const COPY_KINDS: &[(u64, &str)] = &[
-    (0, "host-to-host"),
-    (1, "host-to-device"),
-    (2, "device-to-host"),
-    (3, "device-to-device"),
-    (4, "default"),
-];
+pub const COPY_KINDS: &[(u64, &str)] =
+    &[(0, "host-to-host"), (1, "host-to-device"), (2, "device-to-host"), (3, "device-to-device"), (4, "default")];
 /// Names of [`Loss::cause`].
 pub const LOSS_CAUSES: &[(u64, &str)] = &[
     (0, "ring-full"),
@@ -474,20 +482,9 @@ mod tests {
         for (i, e) in EVENTS.iter().enumerate() {
             assert_eq!(event_kind(e.kind).name, e.name);
             assert_eq!(Kind::from_number(e.kind as u16), Some(e.kind));
-            assert!(
-                EVENTS[..i]
-                    .iter()
-                    .all(|o| o.name != e.name && o.kind < e.kind)
-            );
+            assert!(EVENTS[..i].iter().all(|o| o.name != e.name && o.kind < e.kind));
             for (j, c) in e.columns.iter().enumerate() {
-                assert!(
-                    e.columns[..j]
-                        .iter()
-                        .all(|o| o.id < c.id && o.name != c.name),
-                    "{}.{}",
-                    e.name,
-                    c.name
-                );
+                assert!(e.columns[..j].iter().all(|o| o.id < c.id && o.name != c.name), "{}.{}", e.name, c.name);
                 assert!(!c.doc.trim().is_empty(), "{}.{}", e.name, c.name);
                 if let Shape::Follows(id) = c.shape {
                     assert!(e.columns.iter().any(|o| o.id == id));
@@ -540,6 +537,7 @@ mod tests {
         let mut row = vec![1, 0];
         call.push_words(&mut row);
         assert_eq!(row.len(), Call::WIDTH);
-        assert_eq!(Call::from_words(&row), call);
+        assert_eq!(Call::gather(|i| row[i]), call);
+        assert_eq!(Body::gather(Kind::Call, |i| row[i]), Body::Call(call));
     }
 }

@@ -143,17 +143,7 @@ pub struct Function {
 impl Function {
     const fn new(symbol: &'static str, layer: Layer, class: Class) -> Self {
         const NONE: Arg = Arg::None;
-        Self {
-            symbol,
-            layer,
-            class,
-            ptr: NONE,
-            ptr2: NONE,
-            bytes: NONE,
-            times: NONE,
-            copy: NONE,
-            stream: NONE,
-        }
+        Self { symbol, layer, class, ptr: NONE, ptr2: NONE, bytes: NONE, times: NONE, copy: NONE, stream: NONE }
     }
     const fn ptr(mut self, a: Arg) -> Self {
         self.ptr = a;
@@ -197,36 +187,19 @@ const fn dr_launch(symbol: &'static str) -> Function {
 }
 /// destination, source, bytes, direction
 const fn rt_copy(symbol: &'static str) -> Function {
-    rt(symbol, Class::Copy)
-        .ptr(S(0))
-        .ptr2(S(1))
-        .bytes(S(2))
-        .copy(Slot32(3))
+    rt(symbol, Class::Copy).ptr(S(0)).ptr2(S(1)).bytes(S(2)).copy(Slot32(3))
 }
 /// destination, destination pitch, source, source pitch, width, height, direction
 const fn rt_copy_2d(symbol: &'static str) -> Function {
-    rt(symbol, Class::Copy)
-        .ptr(S(0))
-        .ptr2(S(2))
-        .bytes(S(4))
-        .times(S(5))
-        .copy(Slot32(6))
+    rt(symbol, Class::Copy).ptr(S(0)).ptr2(S(2)).bytes(S(4)).times(S(5)).copy(Slot32(6))
 }
 /// destination, destination device, source, source device, bytes
 const fn rt_copy_peer(symbol: &'static str) -> Function {
-    rt(symbol, Class::Copy)
-        .ptr(S(0))
-        .ptr2(S(2))
-        .bytes(S(4))
-        .copy(Arg::Always(3))
+    rt(symbol, Class::Copy).ptr(S(0)).ptr2(S(2)).bytes(S(4)).copy(Arg::Always(3))
 }
 /// destination, source, bytes
 const fn dr_copy(symbol: &'static str, direction: u64) -> Function {
-    dr(symbol, Class::Copy)
-        .ptr(S(0))
-        .ptr2(S(1))
-        .bytes(S(2))
-        .copy(Arg::Always(direction))
+    dr(symbol, Class::Copy).ptr(S(0)).ptr2(S(1)).bytes(S(2)).copy(Arg::Always(direction))
 }
 /// destination, value, bytes
 const fn rt_fill(symbol: &'static str) -> Function {
@@ -234,10 +207,7 @@ const fn rt_fill(symbol: &'static str) -> Function {
 }
 /// destination, value, elements of a fixed width
 const fn dr_fill(symbol: &'static str, width: u64) -> Function {
-    dr(symbol, Class::Fill)
-        .ptr(S(0))
-        .bytes(Arg::Always(width))
-        .times(S(2))
+    dr(symbol, Class::Fill).ptr(S(0)).bytes(Arg::Always(width)).times(S(2))
 }
 /// where to put the pointer, bytes
 const fn alloc(f: Function) -> Function {
@@ -255,12 +225,8 @@ pub const FUNCTIONS: &[Function] = &[
     rt_launch("cudaLaunchKernel_ptsz"),
     rt_launch("cudaLaunchCooperativeKernel"),
     rt_launch("cudaLaunchCooperativeKernel_ptsz"),
-    rt("cudaLaunchKernelExC", Launch)
-        .ptr(S(1))
-        .stream(Behind(0, 32)),
-    rt("cudaLaunchKernelExC_ptsz", Launch)
-        .ptr(S(1))
-        .stream(Behind(0, 32)),
+    rt("cudaLaunchKernelExC", Launch).ptr(S(1)).stream(Behind(0, 32)),
+    rt("cudaLaunchKernelExC_ptsz", Launch).ptr(S(1)).stream(Behind(0, 32)),
     rt("cudaLaunchHostFunc", Other).ptr(S(1)).stream(S(0)),
     rt("cudaLaunchHostFunc_ptsz", Other).ptr(S(1)).stream(S(0)),
     // runtime: copies
@@ -279,38 +245,12 @@ pub const FUNCTIONS: &[Function] = &[
     rt_copy_peer("cudaMemcpyPeer"),
     rt_copy_peer("cudaMemcpyPeerAsync").stream(S(5)),
     // symbol, source, bytes, offset, direction
-    rt("cudaMemcpyToSymbol", Class::Copy)
-        .ptr(S(0))
-        .ptr2(S(1))
-        .bytes(S(2))
-        .copy(Slot32(4)),
-    rt("cudaMemcpyToSymbol_ptds", Class::Copy)
-        .ptr(S(0))
-        .ptr2(S(1))
-        .bytes(S(2))
-        .copy(Slot32(4)),
-    rt("cudaMemcpyToSymbolAsync", Class::Copy)
-        .ptr(S(0))
-        .ptr2(S(1))
-        .bytes(S(2))
-        .copy(Slot32(4))
-        .stream(S(5)),
-    rt("cudaMemcpyFromSymbol", Class::Copy)
-        .ptr(S(0))
-        .ptr2(S(1))
-        .bytes(S(2))
-        .copy(Slot32(4)),
-    rt("cudaMemcpyFromSymbol_ptds", Class::Copy)
-        .ptr(S(0))
-        .ptr2(S(1))
-        .bytes(S(2))
-        .copy(Slot32(4)),
-    rt("cudaMemcpyFromSymbolAsync", Class::Copy)
-        .ptr(S(0))
-        .ptr2(S(1))
-        .bytes(S(2))
-        .copy(Slot32(4))
-        .stream(S(5)),
+    rt("cudaMemcpyToSymbol", Class::Copy).ptr(S(0)).ptr2(S(1)).bytes(S(2)).copy(Slot32(4)),
+    rt("cudaMemcpyToSymbol_ptds", Class::Copy).ptr(S(0)).ptr2(S(1)).bytes(S(2)).copy(Slot32(4)),
+    rt("cudaMemcpyToSymbolAsync", Class::Copy).ptr(S(0)).ptr2(S(1)).bytes(S(2)).copy(Slot32(4)).stream(S(5)),
+    rt("cudaMemcpyFromSymbol", Class::Copy).ptr(S(0)).ptr2(S(1)).bytes(S(2)).copy(Slot32(4)),
+    rt("cudaMemcpyFromSymbol_ptds", Class::Copy).ptr(S(0)).ptr2(S(1)).bytes(S(2)).copy(Slot32(4)),
+    rt("cudaMemcpyFromSymbolAsync", Class::Copy).ptr(S(0)).ptr2(S(1)).bytes(S(2)).copy(Slot32(4)).stream(S(5)),
     // pointer, bytes, location or device, [flags,] stream
     rt("cudaMemPrefetchAsync", Other).ptr(S(0)).bytes(S(1)),
     // runtime: fills
@@ -319,15 +259,8 @@ pub const FUNCTIONS: &[Function] = &[
     rt_fill("cudaMemsetAsync").stream(S(3)),
     rt_fill("cudaMemsetAsync_ptsz").stream(S(3)),
     // destination, pitch, value, width, height
-    rt("cudaMemset2D", Class::Fill)
-        .ptr(S(0))
-        .bytes(S(3))
-        .times(S(4)),
-    rt("cudaMemset2DAsync", Class::Fill)
-        .ptr(S(0))
-        .bytes(S(3))
-        .times(S(4))
-        .stream(S(5)),
+    rt("cudaMemset2D", Class::Fill).ptr(S(0)).bytes(S(3)).times(S(4)),
+    rt("cudaMemset2DAsync", Class::Fill).ptr(S(0)).bytes(S(3)).times(S(4)).stream(S(5)),
     // runtime: memory
     alloc(rt("cudaMalloc", Alloc)),
     alloc(rt("cudaMallocAsync", Alloc)).stream(S(2)),
@@ -338,10 +271,7 @@ pub const FUNCTIONS: &[Function] = &[
     alloc(rt("cudaMallocManaged", Alloc)),
     alloc(rt("cudaMallocHost", Alloc)),
     alloc(rt("cudaHostAlloc", Alloc)),
-    rt("cudaMallocPitch", Alloc)
-        .ptr(Arg::Out(0))
-        .bytes(S(2))
-        .times(S(3)),
+    rt("cudaMallocPitch", Alloc).ptr(Arg::Out(0)).bytes(S(2)).times(S(3)),
     rt("cudaHostRegister", Alloc).ptr(S(0)).bytes(S(1)),
     rt("cudaFree", Free).ptr(S(0)),
     rt("cudaFreeAsync", Free).ptr(S(0)).stream(S(1)),
@@ -357,9 +287,7 @@ pub const FUNCTIONS: &[Function] = &[
     rt("cudaEventRecord", Event).ptr(S(0)).stream(S(1)),
     rt("cudaEventRecord_ptsz", Event).ptr(S(0)).stream(S(1)),
     rt("cudaEventRecordWithFlags", Event).ptr(S(0)).stream(S(1)),
-    rt("cudaEventRecordWithFlags_ptsz", Event)
-        .ptr(S(0))
-        .stream(S(1)),
+    rt("cudaEventRecordWithFlags_ptsz", Event).ptr(S(0)).stream(S(1)),
     rt("cudaStreamWaitEvent", Event).ptr(S(1)).stream(S(0)),
     rt("cudaStreamWaitEvent_ptsz", Event).ptr(S(1)).stream(S(0)),
     // driver: launches
@@ -367,12 +295,8 @@ pub const FUNCTIONS: &[Function] = &[
     dr_launch("cuLaunchKernel_ptsz"),
     dr_launch("cuLaunchCooperativeKernel"),
     dr_launch("cuLaunchCooperativeKernel_ptsz"),
-    dr("cuLaunchKernelEx", Launch)
-        .ptr(S(1))
-        .stream(Behind(0, 32)),
-    dr("cuLaunchKernelEx_ptsz", Launch)
-        .ptr(S(1))
-        .stream(Behind(0, 32)),
+    dr("cuLaunchKernelEx", Launch).ptr(S(1)).stream(Behind(0, 32)),
+    dr("cuLaunchKernelEx_ptsz", Launch).ptr(S(1)).stream(Behind(0, 32)),
     dr("cuLaunchHostFunc", Other).ptr(S(1)).stream(S(0)),
     dr("cuLaunchHostFunc_ptsz", Other).ptr(S(1)).stream(S(0)),
     // driver: copies
@@ -419,10 +343,7 @@ pub const FUNCTIONS: &[Function] = &[
     alloc(dr("cuMemAllocHost_v2", Alloc)),
     alloc(dr("cuMemHostAlloc", Alloc)),
     // where to put the pointer, where to put the pitch, width, height
-    dr("cuMemAllocPitch_v2", Alloc)
-        .ptr(Arg::Out(0))
-        .bytes(S(2))
-        .times(S(3)),
+    dr("cuMemAllocPitch_v2", Alloc).ptr(Arg::Out(0)).bytes(S(2)).times(S(3)),
     dr("cuMemHostRegister_v2", Alloc).ptr(S(0)).bytes(S(1)),
     dr("cuMemFree_v2", Free).ptr(S(0)),
     dr("cuMemFreeAsync", Free).ptr(S(0)).stream(S(1)),
@@ -439,9 +360,7 @@ pub const FUNCTIONS: &[Function] = &[
     dr("cuEventRecord", Event).ptr(S(0)).stream(S(1)),
     dr("cuEventRecord_ptsz", Event).ptr(S(0)).stream(S(1)),
     dr("cuEventRecordWithFlags", Event).ptr(S(0)).stream(S(1)),
-    dr("cuEventRecordWithFlags_ptsz", Event)
-        .ptr(S(0))
-        .stream(S(1)),
+    dr("cuEventRecordWithFlags_ptsz", Event).ptr(S(0)).stream(S(1)),
     dr("cuStreamWaitEvent", Event).ptr(S(1)).stream(S(0)),
     dr("cuStreamWaitEvent_ptsz", Event).ptr(S(1)).stream(S(0)),
 ];
@@ -459,24 +378,12 @@ mod tests {
     #[test]
     fn every_row_is_sound() {
         for (i, f) in FUNCTIONS.iter().enumerate() {
-            assert_eq!(
-                function_number(f.symbol),
-                Some(i),
-                "{} stands twice",
-                f.symbol
-            );
-            let prefix = if f.layer == Layer::Runtime {
-                "cuda"
-            } else {
-                "cu"
-            };
+            assert_eq!(function_number(f.symbol), Some(i), "{} stands twice", f.symbol);
+            let prefix = if f.layer == Layer::Runtime { "cuda" } else { "cu" };
             assert!(f.symbol.starts_with(prefix), "{}", f.symbol);
             // The BPF side carries six words.
             let words = [f.ptr, f.ptr2, f.bytes, f.times, f.copy, f.stream];
-            let carried = words
-                .iter()
-                .filter(|a| !matches!(a, Arg::None | Arg::Always(_)))
-                .count();
+            let carried = words.iter().filter(|a| !matches!(a, Arg::None | Arg::Always(_))).count();
             assert!(carried <= 6, "{}", f.symbol);
             // A host function is queued on a stream like a kernel and feeds no GPU.
             let launches = f.symbol.contains("Launch") && !f.symbol.contains("HostFunc");

@@ -1,0 +1,131 @@
+//! The dictionaries of a file: strings, tasks, functions, and the keys and values about the
+//! recording. Each grows by chunks that precede the blocks that use them.
+
+use crate::bytes::{Malformed, Reader, Result, put_len, put_string, put_varint};
+use crate::catalog::{Class, Layer};
+use crate::layout::MAX_ENTRIES;
+
+/// One life of one thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Task {
+    /// Process id: the thread group's.
+    pub pid: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// Its birth, `CLOCK_MONOTONIC` nanoseconds, where known.
+    pub start_ns: Option<u64>,
+}
+
+/// The idle task, the first of every file.
+pub const IDLE: Task = Task { pid: 0, tid: 0, start_ns: None };
+
+/// A probed function as the file knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionInfo {
+    /// Symbol.
+    pub symbol: String,
+    /// Library.
+    pub layer: Layer,
+    /// What it does.
+    pub class: Class,
+}
+
+/// A dictionary entry that can be written to and read from a chunk.
+pub(crate) trait Entry: Sized {
+    fn write(&self, out: &mut Vec<u8>);
+    fn read(r: &mut Reader) -> Result<Self>;
+}
+
+impl Entry for Box<str> {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_string(out, self);
+    }
+    fn read(r: &mut Reader) -> Result<Self> {
+        r.string().map(Into::into)
+    }
+}
+
+impl Entry for Task {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_varint(out, u64::from(self.pid));
+        put_varint(out, u64::from(self.tid));
+        // Unknown is 0, a known start one more than it is.
+        put_varint(out, self.start_ns.map_or(0, |s| s.saturating_add(1)));
+    }
+    fn read(r: &mut Reader) -> Result<Self> {
+        let mut id = || u32::try_from(r.varint()?).map_err(|_| Malformed("a task id exceeds 32 bits"));
+        Ok(Self { pid: id()?, tid: id()?, start_ns: r.varint()?.checked_sub(1) })
+    }
+}
+
+impl Entry for FunctionInfo {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.push(self.layer as u8);
+        out.push(self.class as u8);
+        put_string(out, &self.symbol);
+    }
+    fn read(r: &mut Reader) -> Result<Self> {
+        Ok(Self {
+            layer: Layer::from_number(r.u8()?).ok_or(Malformed("a function's layer is not known to this build"))?,
+            // A class of a later version is a class that this one has no rules for.
+            class: Class::from_number(r.u8()?).unwrap_or(Class::Other),
+            symbol: r.string()?.to_owned(),
+        })
+    }
+}
+
+/// A key and its value.
+impl Entry for (String, String) {
+    fn write(&self, out: &mut Vec<u8>) {
+        put_string(out, &self.0);
+        put_string(out, &self.1);
+    }
+    fn read(r: &mut Reader) -> Result<Self> {
+        Ok((r.string()?.to_owned(), r.string()?.to_owned()))
+    }
+}
+
+/// The payload of a dictionary chunk: the id of its first entry, then the entries.
+pub(crate) fn write_entries<E: Entry>(first: usize, entries: &[E]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_len(&mut out, first);
+    for entry in entries {
+        entry.write(&mut out);
+    }
+    out
+}
+
+/// Reads a dictionary chunk into `table`. Entries that a damaged chunk should have held are filled
+/// with `missing`, so that the ids of later ones stay right.
+pub(crate) fn read_entries<E: Entry + Clone>(bytes: &[u8], table: &mut Vec<E>, missing: &E) -> Result<()> {
+    let mut r = Reader::new(bytes);
+    let first = r.count(MAX_ENTRIES)?;
+    // Ids may run ahead of what was read by as much as other chunks of this file can have held.
+    if first < table.len() || first - table.len() > MAX_ENTRIES.min(bytes.len() + (1 << 20)) {
+        return Err(Malformed("a dictionary chunk is out of order"));
+    }
+    table.resize(first, missing.clone());
+    while !r.is_empty() {
+        if table.len() >= MAX_ENTRIES {
+            return Err(Malformed("a dictionary exceeds its cap"));
+        }
+        table.push(E::read(&mut r)?);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_round_trip_and_gaps_keep_ids() {
+        let tasks = [Task { pid: 7, tid: 8, start_ns: Some(0) }, Task { pid: 1, tid: u32::MAX, start_ns: None }];
+        let mut table = vec![IDLE];
+        read_entries(&write_entries(3, &tasks), &mut table, &IDLE).unwrap();
+        assert_eq!(table[3..], tasks);
+        assert_eq!(table[1..3], [IDLE, IDLE]);
+        assert!(read_entries(&write_entries(1, &tasks), &mut table, &IDLE).is_err());
+        assert!(read_entries(&write_entries(MAX_ENTRIES, &tasks), &mut table, &IDLE).is_err());
+    }
+}

@@ -1,0 +1,86 @@
+//! The numbers of the file format. Each stands here once; a test compares them with the tables of
+//! `spec/igt.md`.
+
+/// First bytes of a file. Not text, and broken by a transfer that rewrites line ends.
+pub const FILE_MAGIC: [u8; 8] = *b"\x89IGT\r\n\x1a\n";
+/// Bytes of the file header.
+pub const FILE_HEADER_LEN: usize = 32;
+/// Readers refuse another major version.
+pub const VERSION_MAJOR: u16 = 1;
+/// Grows with additions that older readers may ignore.
+pub const VERSION_MINOR: u16 = 0;
+
+/// First bytes of a chunk: what a scan for the next whole chunk looks for.
+pub const CHUNK_MAGIC: [u8; 4] = *b"\xc9igt";
+/// Bytes of a chunk header.
+pub const CHUNK_HEADER_LEN: usize = 56;
+/// Chunks begin at multiples of this.
+pub const CHUNK_ALIGN: usize = 8;
+
+/// Chunk: the event kinds and their columns.
+pub const CHUNK_SCHEMA: u8 = 1;
+/// Chunk: keys and values about the recording.
+pub const CHUNK_META: u8 = 2;
+/// Chunk: strings, by rising id.
+pub const CHUNK_STRINGS: u8 = 3;
+/// Chunk: tasks, by rising id.
+pub const CHUNK_TASKS: u8 = 4;
+/// Chunk: probed functions, by rising id.
+pub const CHUNK_FUNCTIONS: u8 = 5;
+/// Chunk: rows of one event kind, by column.
+pub const CHUNK_BLOCK: u8 = 6;
+/// Chunk: the headers of all chunks before it.
+pub const CHUNK_INDEX: u8 = 7;
+/// Chunk: where the index is; the last of a complete file.
+pub const CHUNK_FOOTER: u8 = 8;
+
+/// Chunk flag: a reader that does not know the type may skip it.
+pub const FLAG_ANCILLARY: u8 = 1;
+/// Chunk flag: the payload is the raw length (u32) and one zstd frame.
+pub const FLAG_ZSTD: u8 = 2;
+
+/// Bytes of the footer's payload.
+pub const FOOTER_PAYLOAD_LEN: usize = 32;
+/// Bytes of an index entry: offset and header.
+pub const INDEX_ENTRY_LEN: usize = 8 + CHUNK_HEADER_LEN;
+
+/// `cpu` in the header of a block with rows of several CPUs, or of none.
+pub const CPU_SEVERAL: u32 = u32::MAX;
+
+/// Column transform: every row holds the minimum; no payload.
+pub const TRANSFORM_CONST: u8 = 0;
+/// Column transform: distance from the minimum.
+pub const TRANSFORM_OFFSET: u8 = 1;
+/// Column transform: distance from the row before on the same CPU, never negative.
+pub const TRANSFORM_RISE: u8 = 2;
+/// Column transform: zigzag distance from the row before.
+pub const TRANSFORM_STEP: u8 = 3;
+/// Column transform: place in a dictionary of the block.
+pub const TRANSFORM_DICT: u8 = 4;
+/// Column transform: what another column held in the row before on the same CPU, with exceptions.
+pub const TRANSFORM_FOLLOW: u8 = 5;
+/// Column transform: run lengths.
+pub const TRANSFORM_RUNS: u8 = 6;
+
+/// Byte plane: one byte, the same for every row.
+pub const PLANE_CONST: u8 = 0;
+/// Byte plane: as it is.
+pub const PLANE_RAW: u8 = 1;
+/// Byte plane: varint length and one zstd frame.
+pub const PLANE_ZSTD: u8 = 2;
+
+/// Rows of one block at most. With the caps below it bounds what a reader allocates per block.
+pub const MAX_ROWS: usize = 1 << 18;
+/// Columns of one kind at most.
+pub const MAX_COLUMNS: usize = 64;
+/// Event kinds of one schema at most.
+pub const MAX_KINDS: usize = 1 << 12;
+/// Bytes of one chunk's payload at most, before and after decompression.
+pub const MAX_PAYLOAD: usize = 64 << 20;
+/// Entries of a dictionary over the whole file at most.
+pub const MAX_ENTRIES: usize = 1 << 26;
+
+/// Rows after which a block is sealed.
+pub const SEAL_ROWS: usize = 1 << 16;
+/// Age of its first row after which a block is sealed: what a kill loses at most.
+pub const SEAL_NS: u64 = 250_000_000;

@@ -1,0 +1,335 @@
+//! Writing a file: rows go in one by one, blocks come out.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use crate::block::Pending;
+use crate::catalog::{EVENTS, Event, FuncId, StrId, TaskId};
+use crate::chunk::ChunkHeader;
+use crate::column::Codec;
+use crate::dictionary::{self, FunctionInfo, IDLE, Task};
+use crate::error::Error;
+use crate::index::{Footer, IndexEntry};
+use crate::layout::{
+    CHUNK_ALIGN, CHUNK_BLOCK, CHUNK_FOOTER, CHUNK_FUNCTIONS, CHUNK_HEADER_LEN, CHUNK_INDEX, CHUNK_META, CHUNK_SCHEMA,
+    CHUNK_STRINGS, CHUNK_TASKS, CPU_SEVERAL, FILE_HEADER_LEN, FILE_MAGIC, FLAG_ANCILLARY, FLAG_ZSTD, MAX_PAYLOAD,
+    SEAL_NS, SEAL_ROWS, VERSION_MAJOR, VERSION_MINOR,
+};
+use crate::{index, schema};
+
+/// How hard to compress, and when to seal.
+#[derive(Debug, Clone, Copy)]
+pub struct WriterOptions {
+    /// zstd level.
+    pub level: i32,
+    /// Rows after which a block is sealed, at most [`crate::layout::MAX_ROWS`].
+    pub seal_rows: usize,
+    /// Age after which [`TraceWriter::tick`] seals a block, nanoseconds.
+    pub seal_ns: u64,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self { level: 1, seal_rows: SEAL_ROWS, seal_ns: SEAL_NS }
+    }
+}
+
+/// What a finished file holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Rows of all kinds.
+    pub events: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+/// Writes an `.igt` file to any [`Write`], never seeking: what has been written stays as it is, so
+/// every prefix of the file is a recording.
+///
+/// Rows may come in any order; each block is sorted before it is sealed.
+pub struct TraceWriter<W: Write> {
+    out: W,
+    /// Bytes written so far, the offset of the next chunk.
+    offset: u64,
+    options: WriterOptions,
+    codec: Codec,
+    pending: Vec<Pending>,
+    /// Time of the latest [`TraceWriter::tick`].
+    now_ns: u64,
+    row: Vec<u64>,
+    payload: Vec<u8>,
+    strings: Dictionary<Box<str>>,
+    string_ids: HashMap<Box<str>, StrId>,
+    tasks: Dictionary<Task>,
+    functions: Dictionary<FunctionInfo>,
+    meta: Dictionary<(String, String)>,
+    index: Vec<IndexEntry>,
+    events: u64,
+}
+
+/// Entries of a dictionary, and how many of them the file has already.
+struct Dictionary<E> {
+    entries: Vec<E>,
+    written: usize,
+}
+
+impl<E> Dictionary<E> {
+    fn new(entries: Vec<E>) -> Self {
+        Self { written: entries.len(), entries }
+    }
+    fn push(&mut self, entry: E) -> u32 {
+        self.entries.push(entry);
+        u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
+    }
+}
+
+impl<W: Write> TraceWriter<W> {
+    /// Begins a file: writes its header and schema.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when `out` does not take the bytes.
+    pub fn new(out: W, options: WriterOptions) -> Result<Self, Error> {
+        let mut writer = Self {
+            out,
+            offset: 0,
+            options: WriterOptions { seal_rows: options.seal_rows.clamp(1, crate::layout::MAX_ROWS), ..options },
+            codec: Codec::new(options.level)?,
+            pending: EVENTS.iter().map(Pending::new).collect(),
+            now_ns: 0,
+            row: Vec::new(),
+            payload: Vec::new(),
+            strings: Dictionary::new(vec!["".into()]),
+            string_ids: HashMap::from([("".into(), StrId(0))]),
+            tasks: Dictionary::new(vec![IDLE]),
+            functions: Dictionary::new(Vec::new()),
+            meta: Dictionary::new(Vec::new()),
+            index: Vec::new(),
+            events: 0,
+        };
+        let mut header = [0; FILE_HEADER_LEN];
+        header[..8].copy_from_slice(&FILE_MAGIC);
+        header[8..10].copy_from_slice(&VERSION_MAJOR.to_le_bytes());
+        header[10..12].copy_from_slice(&VERSION_MINOR.to_le_bytes());
+        header[12..16].copy_from_slice(&(FILE_HEADER_LEN as u32).to_le_bytes());
+        let crc = crc32c::crc32c(&header[..FILE_HEADER_LEN - 4]);
+        header[FILE_HEADER_LEN - 4..].copy_from_slice(&crc.to_le_bytes());
+        writer.put(&header)?;
+        let schema = schema::own_schema();
+        let rows = schema.len();
+        writer.chunk_of(CHUNK_SCHEMA, rows, &schema::write(&schema))?;
+        Ok(writer)
+    }
+
+    /// Sets a key about the recording. Of several values the last one holds.
+    pub fn set_meta(&mut self, key: &str, value: &str) {
+        self.meta.push((key.to_owned(), value.to_owned()));
+    }
+
+    /// The id of a string.
+    pub fn string(&mut self, text: &str) -> StrId {
+        if let Some(&id) = self.string_ids.get(text) {
+            return id;
+        }
+        let id = StrId(self.strings.push(text.into()));
+        self.string_ids.insert(text.into(), id);
+        id
+    }
+
+    /// The id of a task that no earlier call named: each call begins a life.
+    pub fn task(&mut self, task: Task) -> TaskId {
+        TaskId(self.tasks.push(task))
+    }
+
+    /// The id of a function that no earlier call named.
+    pub fn function(&mut self, function: FunctionInfo) -> FuncId {
+        FuncId(self.functions.push(function))
+    }
+
+    /// Takes one event. A full block is sealed and written.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file does not take the bytes.
+    pub fn push<E: Event>(&mut self, ts_ns: u64, cpu: u32, event: &E) -> Result<(), Error> {
+        let Some(at) = EVENTS.iter().position(|k| k.kind == E::KIND) else { return Ok(()) };
+        self.row.clear();
+        self.row.extend([ts_ns, u64::from(cpu)]);
+        event.push_words(&mut self.row);
+        let pending = &mut self.pending[at];
+        if pending.rows() == 0 {
+            pending.since_ns = self.now_ns;
+        }
+        pending.push(&self.row);
+        self.events += 1;
+        if pending.rows() >= self.options.seal_rows { self.seal(at) } else { Ok(()) }
+    }
+
+    /// Tells the time on a clock of the caller's choice, and seals every block whose first row came
+    /// longer than the options' `seal_ns` before.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file does not take the bytes.
+    pub fn tick(&mut self, now_ns: u64) -> Result<(), Error> {
+        self.now_ns = now_ns;
+        for at in 0..self.pending.len() {
+            let p = &self.pending[at];
+            if p.rows() > 0 && now_ns.saturating_sub(p.since_ns) >= self.options.seal_ns {
+                self.seal(at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Seals and writes everything that was taken so far, and flushes `out`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file does not take the bytes.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        for at in 0..self.pending.len() {
+            if self.pending[at].rows() > 0 {
+                self.seal(at)?;
+            }
+        }
+        self.write_dictionaries()?;
+        self.out.flush().map_err(|e| self.io(e))
+    }
+
+    /// Writes what is pending, the index and the footer, and hands `out` back.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file does not take the bytes.
+    pub fn finish(mut self) -> Result<(W, Totals), Error> {
+        self.flush()?;
+        let index_offset = self.offset;
+        let entries = self.index.len();
+        self.chunk_of(CHUNK_INDEX, entries, &index::write(&self.index))?;
+        let footer = Footer { index_offset, chunks: self.index.len() as u64 - 1, events: self.events };
+        self.plain_chunk(CHUNK_FOOTER, 0, 0, &footer.to_bytes())?;
+        self.out.flush().map_err(|e| self.io(e))?;
+        Ok((self.out, Totals { events: self.events, bytes: self.offset }))
+    }
+
+    /// Bytes written so far.
+    #[must_use]
+    pub fn bytes_written(&self) -> u64 {
+        self.offset
+    }
+
+    /// Events taken so far.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The file itself, as far as it is written.
+    pub fn get_ref(&self) -> &W {
+        &self.out
+    }
+
+    fn seal(&mut self, at: usize) -> Result<(), Error> {
+        // What the rows refer to comes before them.
+        self.write_dictionaries()?;
+        let mut payload = std::mem::take(&mut self.payload);
+        let pending = &mut self.pending[at];
+        let kind = pending.kind.kind;
+        let sealed = pending.seal(&mut self.codec, &mut payload);
+        let header = ChunkHeader {
+            chunk_type: CHUNK_BLOCK,
+            flags: 0,
+            kind: kind as u16,
+            seq: 0,
+            rows: sealed.rows,
+            cpu: sealed.cpu,
+            head_len: sealed.head_len,
+            payload_len: 0,
+            head_crc: 0,
+            ts_min: sealed.ts_min,
+            ts_max: sealed.ts_max,
+        };
+        let written = self.chunk(header, &payload);
+        self.payload = payload;
+        written
+    }
+
+    fn write_dictionaries(&mut self) -> Result<(), Error> {
+        // Written only once the whole chunk is: a failed write leaves the entries to be written.
+        macro_rules! write_new {
+            ($field:ident, $chunk:expr) => {
+                let (from, to) = (self.$field.written, self.$field.entries.len());
+                if from < to {
+                    let payload = dictionary::write_entries(from, &self.$field.entries[from..to]);
+                    self.chunk_of($chunk, to - from, &payload)?;
+                    self.$field.written = to;
+                }
+            };
+        }
+        write_new!(meta, CHUNK_META);
+        write_new!(strings, CHUNK_STRINGS);
+        write_new!(tasks, CHUNK_TASKS);
+        write_new!(functions, CHUNK_FUNCTIONS);
+        Ok(())
+    }
+
+    /// Writes a chunk that is no block, compressed where that helps.
+    fn chunk_of(&mut self, chunk_type: u8, rows: usize, raw: &[u8]) -> Result<(), Error> {
+        let mut packed = Vec::new();
+        if raw.len() >= 64
+            && let Some(frame) = self.codec.compress(raw)
+            && frame.len() + 4 < raw.len()
+        {
+            packed.extend(u32::try_from(raw.len()).unwrap_or(u32::MAX).to_le_bytes());
+            packed.extend_from_slice(frame);
+        }
+        if packed.is_empty() {
+            self.plain_chunk(chunk_type, 0, rows, raw)
+        } else {
+            self.plain_chunk(chunk_type, FLAG_ZSTD, rows, &packed)
+        }
+    }
+
+    fn plain_chunk(&mut self, chunk_type: u8, flags: u8, rows: usize, payload: &[u8]) -> Result<(), Error> {
+        let ancillary = if chunk_type == CHUNK_INDEX { FLAG_ANCILLARY } else { 0 };
+        let header = ChunkHeader {
+            chunk_type,
+            flags: flags | ancillary,
+            kind: 0,
+            seq: 0,
+            rows: u32::try_from(rows).unwrap_or(u32::MAX),
+            cpu: CPU_SEVERAL,
+            head_len: u32::try_from(payload.len()).unwrap_or(u32::MAX),
+            payload_len: 0,
+            head_crc: 0,
+            ts_min: 0,
+            ts_max: 0,
+        };
+        self.chunk(header, payload)
+    }
+
+    /// Completes the header and writes the chunk with its padding.
+    fn chunk(&mut self, mut header: ChunkHeader, payload: &[u8]) -> Result<(), Error> {
+        if payload.len() > MAX_PAYLOAD {
+            let what = format!("a chunk of {} bytes is larger than the format allows ({MAX_PAYLOAD})", payload.len());
+            return Err(Error::Limit(what));
+        }
+        header.seq = u32::try_from(self.index.len()).unwrap_or(u32::MAX);
+        header.payload_len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+        header.head_crc = crc32c::crc32c(payload.get(..header.head_len as usize).unwrap_or(payload));
+        let entry = IndexEntry { offset: self.offset, header };
+        self.put(&header.to_bytes())?;
+        self.put(payload)?;
+        let padding =
+            (CHUNK_HEADER_LEN + payload.len()).next_multiple_of(CHUNK_ALIGN) - CHUNK_HEADER_LEN - payload.len();
+        self.put(&[0; CHUNK_ALIGN][..padding])?;
+        self.index.push(entry);
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.out.write_all(bytes).map_err(|e| self.io(e))?;
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn io(&self, source: std::io::Error) -> Error {
+        Error::io(format!("writing at offset {:#x}", self.offset), source)
+    }
+}

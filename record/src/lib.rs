@@ -22,6 +22,7 @@
 
 mod cli;
 mod failure;
+pub mod kernel;
 pub mod library;
 mod plan;
 pub mod proc;

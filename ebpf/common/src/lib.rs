@@ -1,1 +1,122 @@
-//! Placeholder.
+//! What the BPF programs and the recorder agree on: ring records, map values and the globals set at load.
+//!
+//! Place in the flow: `ingero-ebpf-programs` writes these structs into the ring buffer, `ingero-record`
+//! reads them there and turns them into trace events. Nothing else may depend on them: the layout follows
+//! what is cheap to record, may change with any commit, and never reaches a disk.
+//!
+//! Every struct is `repr(C)` without implicit padding ([`bytemuck::NoUninit`] checks that), in the byte
+//! order of the host, and a multiple of eight bytes long, since the ring aligns records to eight.
+//! A record starts with a [`Header`]; [`Header::kind`] and the record's length tell how to go on.
+//!
+//! ```
+//! use ingero_ebpf_common::{Header, Kind, Wakeup};
+//! let bytes = bytemuck::bytes_of(&Wakeup::default()).to_vec();
+//! assert_eq!(bytes.len(), 24);
+//! assert_eq!(Kind::from_wire(Kind::Wakeup as u8), Some(Kind::Wakeup));
+//! assert_eq!(core::mem::size_of::<Header>(), 16);
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+use bytemuck::{Pod, Zeroable};
+
+mod record;
+mod spec;
+
+pub use record::{
+    CallEntry, CallReturn, Exec, Exit, FILENAME_BYTES, Fork, Header, Kind, Mapped, PageAlloc, Rename, SYSCALL_NONE,
+    SYSCALL_UNRECORDED, Switch, TASK_COMM_BYTES, Wakeup, Waking, call_entry_args, context, exit_flag, return_flag,
+    switch_flag,
+};
+pub use spec::{ArgSlot, FunctionSpec, MAX_FUNCTIONS, OpenOut, OpenOuts, SLOTS};
+
+/// Losses of one [`Kind`] on one CPU. The counts only ever grow; the recorder keeps what it saw last and
+/// reports differences.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct LossCell {
+    /// Records for which the ring had no room.
+    pub ring_full: u64,
+    /// Inserts that a map refused; for a call these cost the out value, not the record itself.
+    pub map_full: u64,
+    /// `CLOCK_MONOTONIC` of the first loss since the recorder last zeroed it; 0 when there was none.
+    pub first_ns: u64,
+    /// `CLOCK_MONOTONIC` of the latest loss.
+    pub last_ns: u64,
+}
+
+/// Everything the programs must know about this kernel and this recording, written once before loading.
+///
+/// It lives in read-only data, which the verifier treats as constant: a branch on a switched-off feature
+/// costs nothing at run time, and code behind it is never checked against a kernel that lacks it.
+/// Offsets are bytes; [`NO_OFFSET`] says that this kernel has no such field.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct Config {
+    /// Thread group of the recorder: its own calls, mappings and page allocations are not recorded.
+    pub own_tgid: u32,
+    /// 1: calls, mappings and page allocations of every process; 0: only of those in the target map.
+    pub all_processes: u32,
+    /// Unread bytes in the ring from which a record wakes the reader; below it only the timer does.
+    pub wakeup_bytes: u32,
+    /// `task_struct.pid`
+    pub task_pid: u32,
+    /// `task_struct.tgid`
+    pub task_tgid: u32,
+    /// `task_struct.prio`
+    pub task_prio: u32,
+    /// `task_struct.flags`
+    pub task_flags: u32,
+    /// `task_struct.__state`, formerly `state`
+    pub task_state: u32,
+    /// `task_struct.comm`
+    pub task_comm: u32,
+    /// `task_struct.exit_code`
+    pub task_exit_code: u32,
+    /// `task_struct.signal`
+    pub task_signal: u32,
+    /// `task_struct.throttled`: since bandwidth throttling works per task, this tells it from preemption.
+    pub task_throttled: u32,
+    /// `signal_struct.live.counter`
+    pub signal_live: u32,
+    /// `pt_regs.orig_ax` on x86-64, `pt_regs.syscallno` on aarch64; the low four bytes are read.
+    pub regs_syscall: u32,
+    /// `linux_binprm.filename`
+    pub binprm_filename: u32,
+    /// 1 when `sched_switch` hands over the previous state itself (else it is read from the task).
+    pub switch_has_state: u32,
+    /// 1 when `sched_process_exit` says whether the group is dead.
+    pub exit_has_group_dead: u32,
+    /// How the interrupt context is found: one of [`irq_source`].
+    pub irq_source: u32,
+    /// [`irq_source::PER_TASK`]: offset in `task_struct`;
+    /// [`irq_source::PER_CPU`]: distance from this CPU's `runqueues` to its preempt count, wrapping.
+    pub preempt_count: u32,
+    /// `task_struct.se.cfs_rq`
+    pub task_cfs_rq: u32,
+    /// `cfs_rq.rq`
+    pub cfs_rq_rq: u32,
+    /// `mm_page_alloc` in tracefs: `pfn`, eight bytes
+    pub page_alloc_pfn: u32,
+    /// `mm_page_alloc` in tracefs: `order`, four bytes
+    pub page_alloc_order: u32,
+    /// `mm_page_alloc` in tracefs: `gfp_flags`, its low four bytes are read
+    pub page_alloc_gfp: u32,
+    /// `mm_page_alloc` in tracefs: `migratetype`, four bytes
+    pub page_alloc_migratetype: u32,
+}
+
+/// Marks an offset in [`Config`] that this kernel does not have.
+pub const NO_OFFSET: u32 = u32::MAX;
+
+/// Where [`Config::irq_source`] finds out that code runs in an interrupt.
+pub mod irq_source {
+    /// Nowhere: wakers carry [`crate::context::UNKNOWN`].
+    pub const UNKNOWN: u32 = 0;
+    /// The per-CPU preempt count, reached from the current task's run queue (x86-64).
+    pub const PER_CPU: u32 = 1;
+    /// The preempt count in the current task (aarch64).
+    pub const PER_TASK: u32 = 2;
+    /// Depths counted by probes on the interrupt tracepoints.
+    pub const COUNTED: u32 = 3;
+}

@@ -20,12 +20,17 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 
+pub mod calls;
 mod cli;
 mod failure;
 pub mod kernel;
+pub mod launch;
 pub mod library;
 mod plan;
 pub mod proc;
+pub mod state;
+pub mod tasks;
+mod text;
 
 pub use cli::Cli;
 pub use failure::{CommandEnd, Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome, conclude};

@@ -93,10 +93,7 @@ impl Plan {
         match std::fs::metadata(parent) {
             Ok(m) if m.is_dir() => {}
             Ok(_) => bail!("--output {shown}: {} is no directory", parent.display()),
-            Err(e) => bail!(
-                "--output {shown}: directory {}: {e}; create it first",
-                parent.display()
-            ),
+            Err(e) => bail!("--output {shown}: directory {}: {e}; create it first", parent.display()),
         }
         if !is_writable(parent) {
             bail!(
@@ -152,12 +149,8 @@ fn parse_pid(text: &str) -> Result<u32> {
 /// When the text is none of these, is zero or longer than a year.
 pub fn parse_duration(text: &str) -> Result<Duration> {
     const YEAR_S: f64 = 365.0 * 86_400.0;
-    let wrong = || {
-        anyhow::anyhow!("--duration {text}: no time; give a number and a unit: 500ms, 60s, 5m, 1h")
-    };
-    let split = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let wrong = || anyhow::anyhow!("--duration {text}: no time; give a number and a unit: 500ms, 60s, 5m, 1h");
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let number: f64 = number.parse().map_err(|_| wrong())?;
     let factor = match unit {
@@ -185,9 +178,7 @@ const RING_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
 /// # Errors
 /// When the text is no size or is out of range.
 pub fn parse_ring_size(text: &str) -> Result<u32> {
-    let split = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let shift = match unit {
         "" | "B" => 0,
@@ -196,10 +187,7 @@ pub fn parse_ring_size(text: &str) -> Result<u32> {
         "G" | "GiB" => 30,
         _ => 64,
     };
-    let bytes = number
-        .parse::<u64>()
-        .ok()
-        .and_then(|n| n.checked_mul(1u64.checked_shl(shift)?));
+    let bytes = number.parse::<u64>().ok().and_then(|n| n.checked_mul(1u64.checked_shl(shift)?));
     match bytes.and_then(u64::checked_next_power_of_two) {
         Some(bytes) if RING_BYTES.contains(&bytes) => Ok(u32::try_from(bytes)?),
         Some(_) => bail!("--ring-size {text}: out of range; give 64KiB to 1GiB"),
@@ -222,23 +210,12 @@ mod tests {
 
     #[test]
     fn durations() {
-        for (text, ms) in [
-            ("500ms", 500),
-            ("60s", 60_000),
-            ("60", 60_000),
-            ("1.5s", 1_500),
-            ("5m", 300_000),
-            ("1h", 3_600_000),
-        ] {
-            assert_eq!(
-                parse_duration(text).unwrap(),
-                Duration::from_millis(ms),
-                "{text}"
-            );
+        for (text, ms) in
+            [("500ms", 500), ("60s", 60_000), ("60", 60_000), ("1.5s", 1_500), ("5m", 300_000), ("1h", 3_600_000)]
+        {
+            assert_eq!(parse_duration(text).unwrap(), Duration::from_millis(ms), "{text}");
         }
-        for text in [
-            "", "s", "-1s", "1x", "1.2.3s", "0s", "nan", "inf", "1e9s", "9999999h", "60 s", "１s",
-        ] {
+        for text in ["", "s", "-1s", "1x", "1.2.3s", "0s", "nan", "inf", "1e9s", "9999999h", "60 s", "１s"] {
             let e = parse_duration(text).unwrap_err().to_string();
             assert!(e.starts_with(&format!("--duration {text}: ")), "{e}");
         }
@@ -249,17 +226,7 @@ mod tests {
         assert_eq!(parse_ring_size("64MiB").unwrap(), 64 << 20);
         assert_eq!(parse_ring_size("65537").unwrap(), 128 << 10);
         assert_eq!(parse_ring_size("1G").unwrap(), 1 << 30);
-        for text in [
-            "",
-            "MiB",
-            "64MB",
-            "0",
-            "1K",
-            "2G",
-            "-1",
-            "99999999999999999999",
-            "17179869184G",
-        ] {
+        for text in ["", "MiB", "64MB", "0", "1K", "2G", "-1", "99999999999999999999", "17179869184G"] {
             let e = parse_ring_size(text).unwrap_err().to_string();
             assert!(e.starts_with(&format!("--ring-size {text}: ")), "{e}");
         }
@@ -271,12 +238,7 @@ mod tests {
             plan(&["-o", "x", "--", "ls", "-l"]).unwrap().target,
             Target::Command(vec!["ls".into(), "-l".into()])
         );
-        assert_eq!(
-            plan(&["-o", "x", "-p", "7,8", "--pid", "7"])
-                .unwrap()
-                .target,
-            Target::Processes(vec![7, 8])
-        );
+        assert_eq!(plan(&["-o", "x", "-p", "7,8", "--pid", "7"]).unwrap().target, Target::Processes(vec![7, 8]));
         assert_eq!(plan(&["-o", "x", "-a"]).unwrap().target, Target::All);
         assert!(message(&["-o", "x"]).starts_with("nothing to record"));
         assert!(message(&["-o", "x", "-a", "--", "ls"]).contains("exactly one"));
@@ -295,10 +257,7 @@ mod tests {
             if force {
                 words.push("--force");
             }
-            plan(&words)
-                .unwrap()
-                .check_output()
-                .map_err(|e| e.to_string())
+            plan(&words).unwrap().check_output().map_err(|e| e.to_string())
         };
         std::fs::write(dir.path().join("there"), b"x").unwrap();
         assert_eq!(at("new.igt", false), Ok(()));

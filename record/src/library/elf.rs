@@ -67,21 +67,13 @@ impl Elf {
             return None;
         }
         let build_id = file.build_id().ok().flatten().map(hex).unwrap_or_default();
-        let mut parsed = Self {
-            build_id,
-            ..Self::default()
-        };
+        let mut parsed = Self { build_id, ..Self::default() };
         parsed.points = points(&file, endian, data);
         parsed.read_dynamic(&file, endian, data);
         Some(parsed)
     }
 
-    fn read_dynamic<'d, R: ReadRef<'d>>(
-        &mut self,
-        file: &ElfFile64<'d, Endianness, R>,
-        endian: Endianness,
-        data: R,
-    ) {
+    fn read_dynamic<'d, R: ReadRef<'d>>(&mut self, file: &ElfFile64<'d, Endianness, R>, endian: Endianness, data: R) {
         let sections = file.elf_section_table();
         let Ok(Some((entries, link))) = sections.dynamic(endian, data) else {
             return;
@@ -113,18 +105,12 @@ impl Elf {
 
 /// Looks through both symbol tables: `.dynsym` alone lacks what a program was linked with statically, and a
 /// stripped library lacks `.symtab`.
-fn points<'d, R: ReadRef<'d>>(
-    file: &ElfFile64<'d, Endianness, R>,
-    endian: Endianness,
-    data: R,
-) -> Vec<Point> {
+fn points<'d, R: ReadRef<'d>>(file: &ElfFile64<'d, Endianness, R>, endian: Endianness, data: R) -> Vec<Point> {
     // Several names may stand at one place: the first of the function table wins, whatever order they come in.
     let mut by_place: HashMap<u64, usize> = HashMap::new();
     for section in file.elf_section_table().iter() {
         let kind = section.sh_type(endian);
-        if kind != elf::SHT_SYMTAB && kind != elf::SHT_DYNSYM
-            || section.sh_size(endian) > TABLE_BYTES
-        {
+        if kind != elf::SHT_SYMTAB && kind != elf::SHT_DYNSYM || section.sh_size(endian) > TABLE_BYTES {
             continue;
         }
         let link = SectionIndex(usize::try_from(section.sh_link(endian)).unwrap_or(0));
@@ -149,13 +135,8 @@ fn points<'d, R: ReadRef<'d>>(
             }
         }
     }
-    let mut points: Vec<Point> = by_place
-        .into_iter()
-        .map(|(file_offset, function)| Point {
-            file_offset,
-            function,
-        })
-        .collect();
+    let mut points: Vec<Point> =
+        by_place.into_iter().map(|(file_offset, function)| Point { file_offset, function }).collect();
     points.sort_unstable();
     points
 }
@@ -233,39 +214,23 @@ mod tests {
     }
 
     fn names(elf: &Elf) -> Vec<&'static str> {
-        let mut names: Vec<_> = elf
-            .points
-            .iter()
-            .map(|p| FUNCTIONS[p.function].symbol)
-            .collect();
+        let mut names: Vec<_> = elf.points.iter().map(|p| FUNCTIONS[p.function].symbol).collect();
         names.sort_unstable();
         names
     }
 
     #[test]
     fn defined_functions_once_per_address() {
-        let flags = [
-            "-shared",
-            "-fPIC",
-            "-Wl,--build-id",
-            "-Wl,-rpath,$ORIGIN/../x:/y",
-        ];
+        let flags = ["-shared", "-fPIC", "-Wl,--build-id", "-Wl,-rpath,$ORIGIN/../x:/y"];
         let Some((_dir, file)) = compiled(&flags, "libcudart.so") else {
             return;
         };
         let elf = Elf::read(&file).unwrap();
         // The static one is in .symtab alone; the alias and the data object are no places of their own.
-        assert_eq!(
-            names(&elf),
-            ["cudaEventRecord", "cudaFree", "cudaStreamSynchronize"]
-        );
+        assert_eq!(names(&elf), ["cudaEventRecord", "cudaFree", "cudaStreamSynchronize"]);
         assert_eq!(elf.build_id.len(), 40);
         assert!(elf.needed.iter().all(|n| n.starts_with(b"libc.so")));
-        let dirs = if elf.rpath.is_empty() {
-            &elf.runpath
-        } else {
-            &elf.rpath
-        };
+        let dirs = if elf.rpath.is_empty() { &elf.runpath } else { &elf.rpath };
         assert_eq!(dirs, &[b"$ORIGIN/../x".to_vec(), b"/y".to_vec()]);
     }
 
@@ -274,10 +239,7 @@ mod tests {
         let Some((_dir, file)) = compiled(&["-shared", "-fPIC", "-s"], "libcudart.so") else {
             return;
         };
-        assert_eq!(
-            names(&Elf::read(&file).unwrap()),
-            ["cudaFree", "cudaStreamSynchronize"]
-        );
+        assert_eq!(names(&Elf::read(&file).unwrap()), ["cudaFree", "cudaStreamSynchronize"]);
     }
 
     #[test]
@@ -287,22 +249,14 @@ mod tests {
         };
         let elf = Elf::read(&file).unwrap();
         let bytes = std::fs::read(dir.path().join("libcudart.so")).unwrap();
-        let objdump = Command::new("objdump")
-            .args(["-F", "-d"])
-            .arg(dir.path().join("libcudart.so"))
-            .output();
+        let objdump = Command::new("objdump").args(["-F", "-d"]).arg(dir.path().join("libcudart.so")).output();
         let Ok(objdump) = objdump else { return };
         let text = String::from_utf8(objdump.stdout).unwrap();
         for p in &elf.points {
             let name = FUNCTIONS[p.function].symbol;
-            let line = text
-                .lines()
-                .find(|l| l.contains(&format!("<{name}")) && l.contains("File Offset"));
+            let line = text.lines().find(|l| l.contains(&format!("<{name}")) && l.contains("File Offset"));
             let line = line.unwrap_or_else(|| panic!("{name} not in the listing"));
-            assert!(
-                line.contains(&format!("File Offset: 0x{:x}", p.file_offset)),
-                "{line}"
-            );
+            assert!(line.contains(&format!("File Offset: 0x{:x}", p.file_offset)), "{line}");
             assert!(usize::try_from(p.file_offset).unwrap() < bytes.len());
         }
     }

@@ -17,10 +17,7 @@ const STEMS: [&[u8]; 2] = [b"libcudart", b"libcuda"];
 #[must_use]
 pub fn is_cuda_library(name: &OsStr) -> bool {
     let name = name.as_bytes();
-    let end = name
-        .iter()
-        .position(|b| matches!(b, b'.' | b'-'))
-        .unwrap_or(name.len());
+    let end = name.iter().position(|b| matches!(b, b'.' | b'-')).unwrap_or(name.len());
     let (stem, rest) = name.split_at(end);
     STEMS.contains(&stem) && rest.windows(3).any(|w| w == b".so")
 }
@@ -31,13 +28,9 @@ mod tests {
 
     #[test]
     fn names() {
-        for yes in [
-            "libcudart.so",
-            "libcudart.so.12.9.79",
-            "libcudart-9335f6a2.so.12",
-            "libcuda.so.1",
-            "libcuda-abc.so",
-        ] {
+        for yes in
+            ["libcudart.so", "libcudart.so.12.9.79", "libcudart-9335f6a2.so.12", "libcuda.so.1", "libcuda-abc.so"]
+        {
             assert!(is_cuda_library(yes.as_ref()), "{yes}");
         }
         for no in [

@@ -31,12 +31,8 @@ const DEFAULT_DIRS: [&str; 8] = [
     "/usr/lib",
 ];
 /// Installations of the toolkit and of container runtimes.
-const CUDA_DIRS: [&str; 4] = [
-    "/usr/local/cuda/lib64",
-    "/usr/local/nvidia/lib64",
-    "/usr/lib/wsl/lib",
-    "/opt/cuda/lib64",
-];
+const CUDA_DIRS: [&str; 4] =
+    ["/usr/local/cuda/lib64", "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", "/opt/cuda/lib64"];
 const CACHE: &str = "/etc/ld.so.cache";
 /// Files of one closure that are looked into at most.
 const CLOSURE_FILES: usize = 2000;
@@ -59,9 +55,7 @@ impl Surroundings {
     }
 
     fn paths(&self, name: &str) -> Vec<PathBuf> {
-        self.var(name)
-            .map(|v| std::env::split_paths(v).collect())
-            .unwrap_or_default()
+        self.var(name).map(|v| std::env::split_paths(v).collect()).unwrap_or_default()
     }
 }
 
@@ -160,13 +154,10 @@ impl Search {
                 self.found.pop();
                 continue;
             };
-            let origin = fs::canonicalize(&path)
-                .ok()
-                .and_then(|p| p.parent().map(Path::to_path_buf))
-                .unwrap_or_default();
-            let expand = |dirs: &[Vec<u8>]| -> Vec<PathBuf> {
-                dirs.iter().map(|d| expand_origin(d, &origin)).collect()
-            };
+            let origin =
+                fs::canonicalize(&path).ok().and_then(|p| p.parent().map(Path::to_path_buf)).unwrap_or_default();
+            let expand =
+                |dirs: &[Vec<u8>]| -> Vec<PathBuf> { dirs.iter().map(|d| expand_origin(d, &origin)).collect() };
             let runpath = expand(&elf.runpath);
             let mut rpath = Vec::new();
             if runpath.is_empty() {
@@ -190,10 +181,7 @@ impl Search {
         let in_dirs = dirs.iter().map(|d| d.join(name)).find(|p| p.is_file());
         in_dirs.or_else(|| {
             let cached = self.cache.iter();
-            cached
-                .filter(|p| p.file_name() == Some(name))
-                .find(|p| p.is_file())
-                .cloned()
+            cached.filter(|p| p.file_name() == Some(name)).find(|p| p.is_file()).cloned()
         })
     }
 
@@ -239,16 +227,10 @@ fn site_dirs(surroundings: &Surroundings, programs: &[PathBuf]) -> Vec<PathBuf> 
         prefixes.extend(base.map(|b| if name == "HOME" { b.join(".local") } else { b }));
     }
     // A shell script may start any Python of the PATH.
-    let in_path = surroundings
-        .paths("PATH")
-        .into_iter()
-        .map(|d| d.join("python3"));
+    let in_path = surroundings.paths("PATH").into_iter().map(|d| d.join("python3"));
     for python in programs.iter().cloned().chain(in_path) {
         // Both as it is called (a venv's link) and what it leads to (the base installation).
-        for file in [Some(python.clone()), fs::canonicalize(&python).ok()]
-            .into_iter()
-            .flatten()
-        {
+        for file in [Some(python.clone()), fs::canonicalize(&python).ok()].into_iter().flatten() {
             let bin = file.parent().map(Path::to_path_buf).unwrap_or_default();
             if bin.file_name() == Some(OsStr::new("bin")) && file.exists() {
                 prefixes.extend(bin.parent().map(Path::to_path_buf));
@@ -310,10 +292,7 @@ fn interpreter_line(program: &Path) -> Vec<OsString> {
         return Vec::new();
     };
     let line = rest.split(|&b| b == b'\n').next().unwrap_or_default();
-    line.split(|b| b.is_ascii_whitespace())
-        .filter(|w| !w.is_empty())
-        .map(|w| OsString::from_vec(w.to_vec()))
-        .collect()
+    line.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty()).map(|w| OsString::from_vec(w.to_vec())).collect()
 }
 
 /// Replaces the loader's `$ORIGIN` and `${ORIGIN}`.
@@ -321,9 +300,7 @@ fn expand_origin(dir: &[u8], origin: &Path) -> PathBuf {
     let mut out = Vec::new();
     let mut rest = dir;
     while let Some((&first, tail)) = rest.split_first() {
-        let after = rest
-            .strip_prefix(b"$ORIGIN")
-            .or_else(|| rest.strip_prefix(b"${ORIGIN}"));
+        let after = rest.strip_prefix(b"$ORIGIN").or_else(|| rest.strip_prefix(b"${ORIGIN}"));
         if let Some(after) = after {
             out.extend_from_slice(origin.as_os_str().as_bytes());
             rest = after;
@@ -379,10 +356,7 @@ mod tests {
         Surroundings {
             program: program.to_path_buf(),
             args: vec![program.as_os_str().to_owned()],
-            env: env
-                .iter()
-                .map(|(n, v)| (OsString::from(n), v.as_os_str().to_owned()))
-                .collect(),
+            env: env.iter().map(|(n, v)| (OsString::from(n), v.as_os_str().to_owned())).collect(),
         }
     }
 
@@ -419,10 +393,7 @@ mod tests {
         // By the script's interpreter line, and by the environment variable.
         for s in [
             surroundings(&script, &[]),
-            surroundings(
-                Path::new("/bin/true"),
-                &[("VIRTUAL_ENV", &dir.path().join("venv"))],
-            ),
+            surroundings(Path::new("/bin/true"), &[("VIRTUAL_ENV", &dir.path().join("venv"))]),
         ] {
             let found = find_candidates(&s);
             for w in &wanted {
@@ -436,24 +407,13 @@ mod tests {
     fn the_closure_of_a_program() {
         let dir = tempfile::tempdir().unwrap();
         let cc = |args: &[&str]| {
-            let status = std::process::Command::new("cc")
-                .current_dir(dir.path())
-                .args(args)
-                .status();
+            let status = std::process::Command::new("cc").current_dir(dir.path()).args(args).status();
             status.is_ok_and(|s| s.success())
         };
         fs::create_dir_all(dir.path().join("deep/lib")).unwrap();
         fs::write(dir.path().join("r.c"), "int cudaFree(void*p){return 0;}").unwrap();
-        fs::write(
-            dir.path().join("m.c"),
-            "int cudaFree(void*);int middle(void){return cudaFree(0);}",
-        )
-        .unwrap();
-        fs::write(
-            dir.path().join("p.c"),
-            "int middle(void);int main(void){return middle();}",
-        )
-        .unwrap();
+        fs::write(dir.path().join("m.c"), "int cudaFree(void*);int middle(void){return cudaFree(0);}").unwrap();
+        fs::write(dir.path().join("p.c"), "int middle(void);int main(void){return middle();}").unwrap();
         if !(cc(&["-shared", "-fPIC", "-o", "deep/lib/libcudart.so.13", "r.c"])
             && cc(&[
                 "-shared",
@@ -465,43 +425,25 @@ mod tests {
                 "-Wl,-soname,libmiddle.so",
                 "-Wl,-rpath,$ORIGIN/deep/lib",
             ])
-            && cc(&[
-                "-o",
-                "prog",
-                "p.c",
-                "libmiddle.so",
-                "-Wl,-rpath,$ORIGIN",
-                "-Wl,--allow-shlib-undefined",
-            ]))
+            && cc(&["-o", "prog", "p.c", "libmiddle.so", "-Wl,-rpath,$ORIGIN", "-Wl,--allow-shlib-undefined"]))
         {
             return;
         }
         // Without a soname the needed name is the path given at link time: relative to the working directory.
         let found = find_candidates(&surroundings(&dir.path().join("prog"), &[]));
         assert!(found.contains(&dir.path().join("prog")), "{found:?}");
-        assert!(
-            found.contains(&dir.path().join("libmiddle.so")),
-            "{found:?}"
-        );
+        assert!(found.contains(&dir.path().join("libmiddle.so")), "{found:?}");
     }
 
     #[test]
     fn the_loaders_cache() {
         if let Ok(bytes) = fs::read(CACHE) {
             let paths = parse_cache(&bytes);
-            assert!(
-                paths
-                    .iter()
-                    .any(|p| p.to_string_lossy().contains("libc.so.6")),
-                "{paths:?}"
-            );
+            assert!(paths.iter().any(|p| p.to_string_lossy().contains("libc.so.6")), "{paths:?}");
             for cut in 0..bytes.len().min(400) {
                 let _ = parse_cache(&bytes[..cut]);
             }
         }
-        assert_eq!(
-            parse_cache(b"glibc-ld.so.cache1.1\xff\xff\xff\xff"),
-            Vec::<PathBuf>::new()
-        );
+        assert_eq!(parse_cache(b"glibc-ld.so.cache1.1\xff\xff\xff\xff"), Vec::<PathBuf>::new());
     }
 }

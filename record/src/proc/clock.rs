@@ -3,10 +3,7 @@
 use ingero_format::catalog::Clock;
 
 fn read_ns(clock: libc::clockid_t) -> u64 {
-    let mut t = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `t` is a valid place for the result for the length of the call.
     unsafe { libc::clock_gettime(clock, &raw mut t) };
     let s = u64::try_from(t.tv_sec).unwrap_or(0);
@@ -46,12 +43,7 @@ pub fn read_anchor() -> (u64, Clock) {
         let real_ns = real_ns();
         let tsc = read_tsc();
         let bracket_ns = monotonic_ns().saturating_sub(before);
-        let row = Clock {
-            boot_ns,
-            real_ns,
-            tsc,
-            bracket_ns,
-        };
+        let row = Clock { boot_ns, real_ns, tsc, bracket_ns };
         (before + bracket_ns / 2, row)
     };
     let mut best = read();
@@ -86,9 +78,7 @@ impl TickClock {
     #[must_use]
     pub fn monotonic_ns(self, ticks: u64) -> u64 {
         let boot = u128::from(ticks) * 1_000_000_000 / u128::from(self.ticks_per_second);
-        u64::try_from(boot)
-            .unwrap_or(u64::MAX)
-            .saturating_sub(self.boot_ahead_ns)
+        u64::try_from(boot).unwrap_or(u64::MAX).saturating_sub(self.boot_ahead_ns)
     }
 
     /// Length of a tick.
@@ -114,10 +104,7 @@ mod tests {
 
     #[test]
     fn ticks_turn_monotonic() {
-        let clock = TickClock {
-            ticks_per_second: 100,
-            boot_ahead_ns: 500_000_000,
-        };
+        let clock = TickClock { ticks_per_second: 100, boot_ahead_ns: 500_000_000 };
         assert_eq!(clock.monotonic_ns(100), 500_000_000);
         assert_eq!(clock.monotonic_ns(1), 0);
         assert_eq!(clock.monotonic_ns(u64::MAX), u64::MAX - 500_000_000);

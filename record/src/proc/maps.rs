@@ -154,9 +154,6 @@ mod tests {
         for cut in 0..line.len() {
             let _ = parse_maps(&line[..cut]);
         }
-        assert_eq!(
-            parse_maps(line)[0].path,
-            PathBuf::from(OsString::from_vec(b"/a\n\\01\xff".to_vec()))
-        );
+        assert_eq!(parse_maps(line)[0].path, PathBuf::from(OsString::from_vec(b"/a\n\\01\xff".to_vec())));
     }
 }

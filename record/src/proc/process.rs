@@ -23,12 +23,9 @@ pub struct ProcessNow {
 #[must_use]
 pub fn read_process(pid: u32) -> Option<ProcessNow> {
     let stat = Stat::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)?;
-    let exe = fs::read_link(format!("/proc/{pid}/exe"))
-        .ok()
-        .map(|p| p.into_os_string().into_vec());
-    let args = read_bounded(&format!("/proc/{pid}/cmdline"), ARGS_BYTES)
-        .filter(|bytes| !bytes.is_empty())
-        .map(join_args);
+    let exe = fs::read_link(format!("/proc/{pid}/exe")).ok().map(|p| p.into_os_string().into_vec());
+    let args =
+        read_bounded(&format!("/proc/{pid}/cmdline"), ARGS_BYTES).filter(|bytes| !bytes.is_empty()).map(join_args);
     Some(ProcessNow { stat, exe, args })
 }
 
@@ -43,9 +40,7 @@ pub fn read_thread(pid: u32, tid: u32) -> Option<Stat> {
 pub fn read_group(tid: u32) -> Option<u32> {
     let status = fs::read(format!("/proc/{tid}/status")).ok()?;
     // The name comes first and its line breaks are escaped, so no name can fake this line.
-    let line = status
-        .split(|&b| b == b'\n')
-        .find_map(|l| l.strip_prefix(b"Tgid:"))?;
+    let line = status.split(|&b| b == b'\n').find_map(|l| l.strip_prefix(b"Tgid:"))?;
     std::str::from_utf8(line).ok()?.trim().parse().ok()
 }
 
@@ -55,9 +50,7 @@ pub fn list_ids(dir: &str) -> Vec<u32> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Vec::new();
     };
-    let mut ids: Vec<u32> = entries
-        .filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
-        .collect();
+    let mut ids: Vec<u32> = entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect();
     ids.sort_unstable();
     ids
 }
@@ -66,11 +59,7 @@ fn read_bounded(path: &str, limit: usize) -> Option<Vec<u8>> {
     use std::io::Read;
     let mut bytes = Vec::new();
     let limit = u64::try_from(limit).ok()?;
-    fs::File::open(path)
-        .ok()?
-        .take(limit)
-        .read_to_end(&mut bytes)
-        .ok()?;
+    fs::File::open(path).ok()?.take(limit).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
@@ -89,11 +78,7 @@ fn join_args(mut bytes: Vec<u8>) -> Vec<u8> {
 
 /// Arguments joined by spaces, as [`ProcessNow::args`] has them.
 pub fn join_words<S: AsRef<std::ffi::OsStr>>(words: &[S]) -> Vec<u8> {
-    words
-        .iter()
-        .map(|w| w.as_ref().as_bytes())
-        .collect::<Vec<_>>()
-        .join(&b' ')
+    words.iter().map(|w| w.as_ref().as_bytes()).collect::<Vec<_>>().join(&b' ')
 }
 
 #[cfg(test)]

@@ -36,13 +36,7 @@ impl Stat {
         let parent_pid = fields.next()?.parse().ok()?;
         // Field 22 of the line is the 18th behind the parent, the 4th field.
         let start_ticks = fields.nth(17)?.parse().ok()?;
-        Some(Self {
-            tid,
-            comm,
-            state,
-            parent_pid,
-            start_ticks,
-        })
+        Some(Self { tid, comm, state, parent_pid, start_ticks })
     }
 
     /// Whether the thread is dead and only waits to be collected.
@@ -71,12 +65,7 @@ mod tests {
     #[test]
     fn hostile_names() {
         for comm in [&b"a b"[..], b")) S 1 (", b"\n\n", b"\xff\xfe", b""] {
-            let line = [
-                b"12 (",
-                comm,
-                b") Z 3 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 99 0",
-            ]
-            .concat();
+            let line = [b"12 (", comm, b") Z 3 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 99 0"].concat();
             let stat = Stat::parse(&line).unwrap();
             assert_eq!(stat.comm, comm);
             assert_eq!((stat.tid, stat.parent_pid, stat.start_ticks), (12, 3, 99));

@@ -8,12 +8,7 @@ use ingero_format::catalog::System;
 #[must_use]
 pub fn read_system() -> System {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
-    parse_system(
-        &read("/proc/stat"),
-        &read("/proc/meminfo"),
-        &read("/proc/loadavg"),
-        ticks_per_second(),
-    )
+    parse_system(&read("/proc/stat"), &read("/proc/meminfo"), &read("/proc/loadavg"), ticks_per_second())
 }
 
 /// Clock ticks per second of the times in `/proc`.
@@ -69,13 +64,7 @@ fn parse_system(stat: &str, meminfo: &str, loadavg: &str, ticks: u64) -> System 
 /// `1.25` as 1250.
 fn parse_milli(text: &str) -> u64 {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digit = |i: usize| {
-        fraction
-            .as_bytes()
-            .get(i)
-            .filter(|b| b.is_ascii_digit())
-            .map_or(0, |b| u64::from(b - b'0'))
-    };
+    let digit = |i: usize| fraction.as_bytes().get(i).filter(|b| b.is_ascii_digit()).map_or(0, |b| u64::from(b - b'0'));
     let whole: u64 = whole.parse().unwrap_or(0);
     whole.saturating_mul(1000) + digit(0) * 100 + digit(1) * 10 + digit(2)
 }
@@ -93,19 +82,10 @@ mod tests {
             100,
         );
         assert_eq!((s.user_ns, s.system_ns), (120_000_000, 340_000_000));
-        assert_eq!(
-            (s.idle_ns, s.iowait_ns, s.steal_ns),
-            (4_000_000_000, 50_000_000, 70_000_000)
-        );
-        assert_eq!(
-            (s.mem_total_bytes, s.mem_available_bytes),
-            (1_024_000, 614_400)
-        );
+        assert_eq!((s.idle_ns, s.iowait_ns, s.steal_ns), (4_000_000_000, 50_000_000, 70_000_000));
+        assert_eq!((s.mem_total_bytes, s.mem_available_bytes), (1_024_000, 614_400));
         assert_eq!((s.swap_total_bytes, s.swap_used_bytes), (51_200, 30_720));
-        assert_eq!(
-            (s.load1_milli, s.load5_milli, s.load15_milli),
-            (1250, 70, 12_000)
-        );
+        assert_eq!((s.load1_milli, s.load5_milli, s.load15_milli), (1250, 70, 12_000));
     }
 
     #[test]
@@ -118,9 +98,6 @@ mod tests {
     #[test]
     fn nonsense_is_zero() {
         let s = parse_system("cpu x y\n", "MemTotal:\n", "a.b -1 1", 100);
-        assert_eq!(
-            (s.user_ns, s.mem_total_bytes, s.load1_milli, s.load15_milli),
-            (0, 0, 0, 1000)
-        );
+        assert_eq!((s.user_ns, s.mem_total_bytes, s.load1_milli, s.load15_milli), (0, 0, 0, 1000));
     }
 }

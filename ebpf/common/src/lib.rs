@@ -31,7 +31,7 @@ pub use record::{
 pub use spec::{ArgSlot, FunctionSpec, MAX_FUNCTIONS, OpenOut, OpenOuts, SLOTS};
 
 /// Losses of one [`Kind`] on one CPU. The counts only ever grow; the recorder keeps what it saw last and
-/// reports differences.
+/// reports differences. It numbers its looks, and the first loss after a look starts a new range.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct LossCell {
@@ -39,10 +39,22 @@ pub struct LossCell {
     pub ring_full: u64,
     /// Inserts that a map refused; for a call these cost the out value, not the record itself.
     pub map_full: u64,
-    /// `CLOCK_MONOTONIC` of the first loss since the recorder last zeroed it; 0 when there was none.
+    /// `CLOCK_MONOTONIC` of the first loss after look number `look`.
     pub first_ns: u64,
     /// `CLOCK_MONOTONIC` of the latest loss.
     pub last_ns: u64,
+    /// Number of the recorder's look that `first_ns` follows, from 1; 0: nothing was lost yet.
+    pub look: u64,
+}
+
+/// How deep one CPU is in interrupts, for [`irq_source::COUNTED`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct IrqDepth {
+    /// Hardware interrupt handlers entered and not left.
+    pub hard: u32,
+    /// Softirq handlers entered and not left.
+    pub soft: u32,
 }
 
 /// Everything the programs must know about this kernel and this recording, written once before loading.
@@ -63,6 +75,8 @@ pub struct Config {
     pub task_pid: u32,
     /// `task_struct.tgid`
     pub task_tgid: u32,
+    /// `task_struct.thread_info.cpu` or `task_struct.cpu`
+    pub task_cpu: u32,
     /// `task_struct.prio`
     pub task_prio: u32,
     /// `task_struct.flags`
@@ -105,6 +119,14 @@ pub struct Config {
     /// `mm_page_alloc` in tracefs: `migratetype`, four bytes
     pub page_alloc_migratetype: u32,
 }
+
+impl Config {
+    /// What the object holds until the recorder fills it in.
+    pub const UNSET: Self = bytemuck::zeroed();
+}
+
+/// Processes that can be followed at a time.
+pub const MAX_TARGETS: u32 = 32 << 10;
 
 /// Marks an offset in [`Config`] that this kernel does not have.
 pub const NO_OFFSET: u32 = u32::MAX;

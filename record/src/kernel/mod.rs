@@ -7,41 +7,103 @@
 //! use ingero_record::kernel::{FunctionSpec, Kernel, Options, Probe, WireEvent};
 //! # fn main() -> Result<(), ingero_record::kernel::Error> {
 //! let mut kernel = Kernel::load(&Options::default())?;
+//! let mut drain = kernel.take_drain()?;
 //! kernel.set_function_spec(0, &FunctionSpec::NONE)?;
 //! kernel.set_target(4711)?;
 //! kernel.start()?;
-//! let probes = kernel.attach_calls("/proc/4711/root/usr/lib/libcudart.so.13", &[Probe { offset: 0x1a2b0, function: 0 }])?;
-//! let mut drain = kernel.take_drain()?;
-//! while drain.read(10_000, |event| if let WireEvent::CallEntry(call, args) = event { println!("{call:?} {args:?}") })? > 0 {}
-//! for loss in kernel.take_losses()? { eprintln!("{loss}"); }
+//! let library = "/proc/4711/root/usr/lib/libcudart.so.13";
+//! let probes = kernel.attach_calls(library, &[Probe { offset: 0x1a2b0, function: 0 }])?;
+//! let show = |event: WireEvent<'_>| {
+//!     if let WireEvent::CallEntry(call, args) = event {
+//!         println!("{call:?} {args:?}");
+//!     }
+//! };
+//! while drain.read(10_000, show)? > 0 {}
+//! for loss in kernel.take_losses()? {
+//!     eprintln!("{loss}");
+//! }
 //! drop(probes);
-//! # Ok(()) }
+//! # Ok(())
+//! # }
 //! ```
 
-use std::path::Path;
-
-pub use ingero_ebpf_common::{
-    ArgSlot, CallEntry, CallReturn, Exec, Exit, Fork, FunctionSpec, Kind, Mapped, PageAlloc, Rename, Switch, Wakeup,
-    Waking, context, exit_flag, return_flag, switch_flag,
+use std::{
+    ffi::CString,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
+    path::Path,
+    time::Duration,
 };
 
-/// What to record and how.
+pub use ingero_ebpf_common::{
+    ArgSlot, CallEntry, CallReturn, Exec, Exit, Fork, FunctionSpec, Header, Kind, MAX_FUNCTIONS, MAX_TARGETS, Mapped,
+    PageAlloc, Rename, SYSCALL_NONE, SYSCALL_UNRECORDED, Switch, Wakeup, Waking, call_entry_args, context, exit_flag,
+    return_flag, switch_flag,
+};
+use ingero_ebpf_common::{Config, NO_OFFSET, irq_source};
+
+mod btf;
+mod cpus;
+mod error;
+mod event;
+mod layout;
+mod losses;
+mod mappings;
+mod object;
+mod ring;
+mod sys;
+mod uprobe;
+
+pub use btf::BtfError;
+pub use error::Error;
+pub use event::WireEvent;
+pub use losses::{Loss, LossCause};
+pub use uprobe::{CallProbes, Probe};
+
+use btf::Btf;
+use losses::{Losses, Overruns};
+use mappings::MappingWatch;
+use object::{Hook, Loaded};
+use ring::Ring;
+use uprobe::Uprobes;
+
+/// What to record and how. Births, deaths, names and calls are always recorded.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Calls, mappings and page allocations of every process, not only of targets.
     pub all_processes: bool,
-    /// Ring size; rounded up to a power of two. `None`: 8 MiB per CPU, between 16 and 128 MiB.
+    /// Ring size; rounded up to a power of two. `None`: see [`default_ring_bytes`].
     pub ring_bytes: Option<u32>,
-    /// `sched_switch`, `sched_waking`.
+    /// `sched_switch` and `sched_waking`.
     pub switches: bool,
-    /// `sched_wakeup`, `sched_wakeup_new`.
+    /// `sched_wakeup` and `sched_wakeup_new`.
     pub wakeups: bool,
     /// `mm_page_alloc`.
     pub page_allocs: bool,
-    /// Executable mappings of targets ([`WireEvent::Mapped`]).
+    /// Executable mappings of targets: [`WireEvent::Mapped`].
     pub mappings: bool,
     /// How function probes are attached.
     pub uprobes: UprobeLinks,
+    /// Find the context of a wakeup by probes on every interrupt, as on kernels whose own count is out of
+    /// reach. Dearer, and for tests.
+    pub count_interrupts: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            all_processes: false,
+            ring_bytes: None,
+            switches: true,
+            wakeups: true,
+            page_allocs: true,
+            mappings: true,
+            uprobes: UprobeLinks::Auto,
+            count_interrupts: false,
+        }
+    }
 }
 
 /// How function probes are attached.
@@ -56,141 +118,357 @@ pub enum UprobeLinks {
     Single,
 }
 
-/// One function to probe.
+/// What this kernel can and cannot say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Probe {
-    /// Place in the file, not an address: where the probe's instruction is.
-    pub offset: u64,
-    /// Id that its records carry; its [`FunctionSpec`] must be set before.
-    pub function: u32,
+pub struct Facts {
+    /// Many function probes share one link; else stop writing before detaching, for it takes long.
+    pub multi_links: bool,
+    /// Wakeups tell whether they came from an interrupt.
+    pub interrupt_context: bool,
+    /// Switches tell whether a CPU quota caused them.
+    pub throttling: bool,
+    /// Switches tell the system call.
+    pub syscalls: bool,
+    /// This process sees the ids that the records carry. In another PID namespace `set_target` needs the
+    /// ids of the host, and so does whoever reads `/proc`.
+    pub initial_pid_namespace: bool,
+    /// Size of the ring.
+    pub ring_bytes: u32,
 }
 
-/// One record, as it lies in the ring.
-#[derive(Clone, Copy, Debug)]
-pub enum WireEvent<'a> {
-    /// One thread left a CPU for another.
-    Switch(&'a Switch),
-    /// A thread is about to be woken.
-    Waking(&'a Waking),
-    /// A thread that had blocked became runnable.
-    Wakeup(&'a Wakeup),
-    /// A newborn thread became runnable.
-    WakeupNew(&'a Wakeup),
-    /// A thread or process was born.
-    Fork(&'a Fork),
-    /// A process runs a new program.
-    Exec(&'a Exec),
-    /// A thread ended.
-    Exit(&'a Exit),
-    /// A thread got another name.
-    Rename(&'a Rename),
-    /// Pages were handed out.
-    PageAlloc(&'a PageAlloc),
-    /// A target mapped a file as code.
-    Mapped(&'a Mapped),
-    /// A probed function was entered, with its argument words.
-    CallEntry(&'a CallEntry, &'a [u64]),
-    /// A probed function returned, with its out value if it has one.
-    CallReturn(&'a CallReturn, Option<u64>),
+/// Ring size for so many CPUs: 8 MiB each, 16 to 128 MiB in all.
+///
+/// A call is at most 144 bytes in the ring with both its records, so a CPU that does nothing but call
+/// (0.8 M a second were measured) fills 8 MiB in 70 ms: fourteen rounds of a 5 ms timer. The upper bound is
+/// memory that the kernel cannot swap.
+pub fn default_ring_bytes(cpus: usize) -> u32 {
+    const MIB: u32 = 1 << 20;
+    (u32::try_from(cpus).unwrap_or(u32::MAX).saturating_mul(8)).clamp(16, 128).next_power_of_two() * MIB
 }
 
-/// Records of one kind that were lost on one CPU since the last look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Loss {
-    /// What was lost. `None`: a probe that did not run, of a program that serves several kinds.
-    pub kind: Option<Kind>,
-    /// Where; `None` when the kernel does not tell.
-    pub cpu: Option<u32>,
-    /// Why.
-    pub cause: LossCause,
-    /// How many.
-    pub count: u64,
-    /// `CLOCK_MONOTONIC` of the first and the last one; `None`: between the last look and this one.
-    pub range_ns: Option<(u64, u64)>,
-}
-
-/// Why something was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LossCause {
-    /// The ring had no room: the record is missing.
-    RingFull,
-    /// A map had no room: the out value of a call is missing, or a newborn process is not followed.
-    MapFull,
-    /// The kernel skipped the probe because it already ran on this CPU: the record is missing.
-    Recursion,
-}
-
-/// Loaded programs. Signatures are settled, bodies follow.
+/// Loaded programs and their maps. It stops recording when dropped.
 #[derive(Debug)]
-pub struct Kernel(());
+pub struct Kernel {
+    // Links are dropped before anything else.
+    links: Vec<OwnedFd>,
+    tracepoints: Vec<Tracepoint>,
+    uprobes: Uprobes,
+    targets: OwnedFd,
+    functions: OwnedFd,
+    drain: Option<Drain>,
+    losses: Losses,
+    facts: Facts,
+}
+
+/// A loaded program and what it will be attached to.
+#[derive(Debug)]
+struct Tracepoint {
+    name: String,
+    program: OwnedFd,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Its own, known since loading.
+    Typed,
+    /// A raw tracepoint by name; whether a kernel without it is fine.
+    Raw { optional: bool },
+    /// A classic one by tracefs id.
+    Classic(u64),
+}
+
+/// `/proc/self/ns/pid` of a process in the initial namespace (`PROC_PID_INIT_INO`).
+const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+impl Kernel {
+    /// Checks the kernel, creates the maps and loads the programs; nothing is recorded yet.
+    pub fn load(options: &Options) -> Result<Self, Error> {
+        let btf = layout::kernel_btf()?;
+        let cpus = cpus::online()?;
+        let ring_bytes = options.ring_bytes.map_or_else(
+            || default_ring_bytes(cpus.len()),
+            |bytes| bytes.max(sys::page_bytes() as u32).checked_next_power_of_two().unwrap_or(1 << 31),
+        );
+        let mut config = Config {
+            own_tgid: std::process::id(),
+            all_processes: u32::from(options.all_processes),
+            wakeup_bytes: ring_bytes / 4,
+            ..layout::from_btf(&btf)?
+        };
+        if options.count_interrupts {
+            config.irq_source = irq_source::COUNTED;
+        }
+        let page_alloc = if options.page_allocs { Some(layout::page_alloc(&mut config)?) } else { None };
+
+        let object = Loaded::new(ingero_ebpf::OBJECT, &config, ring_bytes)?;
+        let overruns = Overruns::default();
+        let mut losses = Losses::new(object.map("LOSSES")?, object.map("LOOK")?, overruns.clone())?;
+        let mut tracepoints = Vec::new();
+        for (kind, name) in typed_programs(options) {
+            let tracepoint = load_typed(&object, &btf, name)?;
+            losses.watch(kind, &tracepoint.program)?;
+            tracepoints.push(tracepoint);
+        }
+        if let Some(id) = page_alloc {
+            let program = object.program("mm_page_alloc", Hook::Tracepoint)?;
+            losses.watch(Kind::PageAlloc, &program)?;
+            tracepoints.push(Tracepoint { name: "mm_page_alloc".to_owned(), program, place: Place::Classic(id) });
+        }
+        if options.switches && config.irq_source == irq_source::COUNTED {
+            load_interrupt_counters(&object, &mut tracepoints)?;
+        }
+        let uprobes = Uprobes::load(&object, options.uprobes)?;
+        for (kind, program) in [Kind::CallEntry, Kind::CallReturn].into_iter().zip(uprobes.programs()) {
+            losses.watch(kind, program)?;
+        }
+
+        let ring = Ring::new(object.map("EVENTS")?, ring_bytes).map_err(|source| Error::os("mapping the ring", source))?;
+        let watch = if options.mappings { Some(MappingWatch::open(overruns)?) } else { None };
+        let drain = Drain {
+            ring,
+            watch,
+            targets: object.map("TARGETS")?,
+            own_tgid: config.own_tgid,
+            all_processes: options.all_processes,
+        };
+        let facts = Facts {
+            multi_links: uprobes.is_multi(),
+            interrupt_context: config.irq_source != irq_source::UNKNOWN,
+            throttling: config.task_throttled != NO_OFFSET,
+            syscalls: config.regs_syscall != NO_OFFSET,
+            initial_pid_namespace: std::fs::metadata("/proc/self/ns/pid").is_ok_and(|at| at.ino() == INITIAL_PID_NAMESPACE),
+            ring_bytes,
+        };
+        Ok(Self {
+            links: Vec::new(),
+            tracepoints,
+            uprobes,
+            targets: object.map("TARGETS")?,
+            functions: object.map("FUNCTIONS")?,
+            drain: Some(drain),
+            losses,
+            facts,
+        })
+    }
+
+    /// What this kernel can and cannot say.
+    pub fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    /// Attaches the tracepoints: from here on records arrive. Does nothing when they are.
+    pub fn start(&mut self) -> Result<(), Error> {
+        if self.links.is_empty() {
+            for tracepoint in &self.tracepoints {
+                self.links.extend(tracepoint.attach()?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Detaches what [`start`](Self::start) attached; function probes go when their handles are dropped, and
+    /// what is in the ring stays readable.
+    pub fn stop(&mut self) {
+        self.links.clear();
+    }
+
+    /// Follows this process and all that it forks from now on. `tgid` is a process id of the initial PID
+    /// namespace; at most [`MAX_TARGETS`] at a time.
+    pub fn set_target(&self, tgid: u32) -> Result<(), Error> {
+        sys::map_update(self.targets.as_fd(), &tgid, bytemuck::bytes_of(&1_u32))
+            .map_err(|source| Error::os(format!("following process {tgid}"), source))
+    }
+
+    /// Stops following this process.
+    pub fn remove_target(&self, tgid: u32) -> Result<(), Error> {
+        sys::map_delete(self.targets.as_fd(), &tgid)
+            .map(drop)
+            .map_err(|source| Error::os(format!("no longer following process {tgid}"), source))
+    }
+
+    /// Whether this process is followed.
+    pub fn is_target(&self, tgid: u32) -> Result<bool, Error> {
+        is_target(&self.targets, tgid)
+    }
+
+    /// Processes that are followed now, those included that were added at a fork.
+    pub fn targets(&self) -> Result<Vec<u32>, Error> {
+        let mut targets: Vec<u32> = Vec::new();
+        loop {
+            let next = sys::map_next_key(self.targets.as_fd(), targets.last())
+                .map_err(|source| Error::os("listing the processes followed", source))?;
+            match next {
+                // A key that vanishes meanwhile makes the kernel begin anew.
+                Some(tgid) if targets.len() < MAX_TARGETS as usize && !targets.contains(&tgid) => targets.push(tgid),
+                _ => return Ok(targets),
+            }
+        }
+    }
+
+    /// Says which words of a function to record; before attaching it. Ids run from 0 below [`MAX_FUNCTIONS`].
+    pub fn set_function_spec(&self, function: u32, spec: &FunctionSpec) -> Result<(), Error> {
+        if function >= MAX_FUNCTIONS {
+            return Err(Error::FunctionId { id: function, limit: MAX_FUNCTIONS });
+        }
+        sys::map_update(self.functions.as_fd(), &function, bytemuck::bytes_of(spec))
+            .map_err(|source| Error::os(format!("describing function {function}"), source))
+    }
+
+    /// Attaches an entry and a return probe at every place of one file, for all processes that have it
+    /// mapped now or later. The path may lead through `/proc/PID/root`; the file, not the path, counts.
+    pub fn attach_calls(&self, file: impl AsRef<Path>, probes: &[Probe]) -> Result<CallProbes, Error> {
+        self.uprobes.attach(file.as_ref(), probes)
+    }
+
+    /// The reader; there is one, and it may live on another thread.
+    pub fn take_drain(&mut self) -> Result<Drain, Error> {
+        self.drain.take().ok_or(Error::DrainTaken)
+    }
+
+    /// What was lost since the last call: one entry for each kind, CPU and cause that lost anything.
+    pub fn take_losses(&mut self) -> Result<Vec<Loss>, Error> {
+        self.losses.take()
+    }
+}
+
+fn is_target(targets: &OwnedFd, tgid: u32) -> Result<bool, Error> {
+    let mut value = [0; 4];
+    sys::map_lookup(targets.as_fd(), &tgid, &mut value)
+        .map_err(|source| Error::os(format!("looking up process {tgid}"), source))
+}
+
+/// Kind and name of each program that is also its tracepoint's name. The order is that of attaching:
+/// births first, so that no thread is seen running before it is known.
+fn typed_programs(options: &Options) -> Vec<(Kind, &'static str)> {
+    let mut programs = vec![
+        (Kind::Fork, "sched_process_fork"),
+        (Kind::Exec, "sched_process_exec"),
+        (Kind::Rename, "task_rename"),
+        (Kind::Exit, "sched_process_exit"),
+    ];
+    if options.wakeups {
+        programs.extend([(Kind::Wakeup, "sched_wakeup"), (Kind::WakeupNew, "sched_wakeup_new")]);
+    }
+    if options.switches {
+        programs.extend([(Kind::Waking, "sched_waking"), (Kind::Switch, "sched_switch")]);
+    }
+    programs
+}
+
+fn load_typed(object: &Loaded, btf: &Btf, name: &str) -> Result<Tracepoint, Error> {
+    let (id, _) = btf.tracepoint(name).ok_or_else(|| Error::NotInBtf { name: format!("tracepoint {name}") })?;
+    Ok(Tracepoint { name: name.to_owned(), program: object.program(name, Hook::Typed(id))?, place: Place::Typed })
+}
+
+fn load_interrupt_counters(object: &Loaded, tracepoints: &mut Vec<Tracepoint>) -> Result<(), Error> {
+    let mut load = |program: &str, name: String, optional| -> Result<(), Error> {
+        let program = object.program(program, Hook::Raw)?;
+        tracepoints.push(Tracepoint { name, program, place: Place::Raw { optional } });
+        Ok(())
+    };
+    for name in layout::HARDIRQ_TRACEPOINTS {
+        // Exits first: one that was not entered is ignored, an entry never left would count for ever.
+        load("hardirq_exit", format!("{name}_exit"), name != "irq_handler")?;
+        load("hardirq_entry", format!("{name}_entry"), name != "irq_handler")?;
+    }
+    load("softirq_exit", "softirq_exit".to_owned(), false)?;
+    load("softirq_entry", "softirq_entry".to_owned(), false)
+}
+
+impl Tracepoint {
+    /// `None`: this kernel does not have it, and that is fine.
+    fn attach(&self) -> Result<Option<OwnedFd>, Error> {
+        let failed = |source| Error::os(format!("attaching to tracepoint {}", self.name), source);
+        let program = self.program.as_fd();
+        match self.place {
+            Place::Typed => sys::raw_tracepoint_open(program, None).map(Some).map_err(failed),
+            Place::Raw { optional } => {
+                let name = CString::new(self.name.as_str()).unwrap_or_default();
+                match sys::raw_tracepoint_open(program, Some(&name)) {
+                    Ok(link) => Ok(Some(link)),
+                    Err(error) if optional && error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+                    Err(source) => Err(failed(source)),
+                }
+            }
+            Place::Classic(id) => {
+                const TRACEPOINT: u32 = 2;
+                let attributes =
+                    sys::PerfAttributes { event_type: TRACEPOINT, config: id, ..sys::PerfAttributes::default() };
+                // SAFETY: a tracepoint event takes no pointer. The program then runs on every CPU.
+                let event = unsafe { sys::perf_event_open(attributes, 0) }.map_err(failed)?;
+                // The link holds the event.
+                sys::link_perf_event(program, event.as_fd(), 0).map(Some).map_err(failed)
+            }
+        }
+    }
+}
 
 /// Reads the ring, on the thread that calls it.
 #[derive(Debug)]
-pub struct Drain(());
-
-/// Attached function probes; dropping it detaches them, entries first.
-#[derive(Debug)]
-pub struct CallProbes(());
-
-/// Why the kernel side could not do what it was asked.
-#[derive(Debug, thiserror::Error)]
-#[error("not yet")]
-pub struct Error;
-
-impl Kernel {
-    /// Checks the kernel, loads the programs and creates the maps; nothing is recorded yet.
-    pub fn load(_options: &Options) -> Result<Self, Error> {
-        Err(Error)
-    }
-    /// Attaches tracepoints and the mapping watch: from here on records arrive.
-    pub fn start(&mut self) -> Result<(), Error> {
-        Err(Error)
-    }
-    /// Detaches everything that `start` attached; what is in the ring stays readable.
-    pub fn stop(&mut self) {}
-    /// Follows this process (thread group id, as the initial PID namespace numbers it) and what it forks.
-    pub fn set_target(&self, _tgid: u32) -> Result<(), Error> {
-        Err(Error)
-    }
-    /// Stops following it.
-    pub fn remove_target(&self, _tgid: u32) -> Result<(), Error> {
-        Err(Error)
-    }
-    /// All processes followed now, those included that the programs added at a fork.
-    pub fn targets(&self) -> Result<Vec<u32>, Error> {
-        Err(Error)
-    }
-    /// Says which words of function `id` (below `MAX_FUNCTIONS`) to record; before attaching it.
-    pub fn set_function_spec(&self, _id: u32, _spec: &FunctionSpec) -> Result<(), Error> {
-        Err(Error)
-    }
-    /// Attaches entry and return probes to places of one file. `Send`-able handle; takes `&self`.
-    pub fn attach_calls(&self, _file: impl AsRef<Path>, _probes: &[Probe]) -> Result<CallProbes, Error> {
-        Err(Error)
-    }
-    /// The reader; there is one.
-    pub fn take_drain(&mut self) -> Result<Drain, Error> {
-        Err(Error)
-    }
-    /// What was lost since the last call, one entry per kind, CPU and cause that lost anything.
-    pub fn take_losses(&mut self) -> Result<Vec<Loss>, Error> {
-        Err(Error)
-    }
+pub struct Drain {
+    ring: Ring,
+    watch: Option<MappingWatch>,
+    targets: OwnedFd,
+    own_tgid: u32,
+    all_processes: bool,
 }
 
 impl Drain {
-    /// Hands at most `limit` records to `each`, oldest first; returns how many there were. 0: empty now.
-    pub fn read(&mut self, _limit: usize, _each: impl FnMut(WireEvent<'_>)) -> Result<usize, Error> {
-        Err(Error)
+    /// Hands at most `limit` ring records to `each`, in the order in which their room was taken, which is
+    /// that of their time stamps but for a few microseconds between CPUs; [`WireEvent::Mapped`] come from
+    /// elsewhere, after the others of their round. Returns the number of records; 0: there are none now.
+    pub fn read(&mut self, limit: usize, mut each: impl FnMut(WireEvent<'_>)) -> Result<usize, Error> {
+        let mut count = 0;
+        let mut problem = None;
+        while count < limit {
+            let decoded = self.ring.next(|bytes| WireEvent::decode(bytes).map(&mut each));
+            match decoded {
+                None => break,
+                Some(Ok(())) => count += 1,
+                Some(Err(error)) => {
+                    problem = Some(error);
+                    break;
+                }
+            }
+        }
+        self.ring.release();
+        if let Some(error) = problem {
+            return Err(error);
+        }
+        let (targets, own, all) = (&self.targets, self.own_tgid, self.all_processes);
+        if let Some(watch) = &mut self.watch {
+            let mut result = Ok(());
+            watch.read(|mapped| {
+                let wanted = mapped.tgid != own
+                    && (all
+                        || is_target(targets, mapped.tgid).unwrap_or_else(|error| {
+                            result = Err(error);
+                            false
+                        }));
+                if wanted {
+                    count += 1;
+                    each(WireEvent::Mapped(&mapped));
+                }
+            });
+            result?;
+        }
+        Ok(count)
     }
-    /// Waits until the ring passes its fill mark or the time is over.
-    pub fn wait(&self, _timeout: std::time::Duration) -> Result<(), Error> {
-        Err(Error)
+
+    /// Waits until a quarter of the ring is filled, or for `timeout`.
+    pub fn wait(&self, timeout: Duration) -> Result<(), Error> {
+        self.ring.wait(timeout).map_err(|source| Error::os("waiting for the ring", source))
     }
 }
 
-impl std::fmt::Display for Loss {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{self:?}")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ring_grows_with_the_cpus_within_bounds() {
+        let mib = |cpus| default_ring_bytes(cpus) >> 20;
+        assert_eq!([mib(1), mib(2), mib(3), mib(16), mib(500)], [16, 16, 32, 128, 128]);
     }
 }

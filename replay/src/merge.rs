@@ -1,0 +1,208 @@
+//! All events of a trace in the order of their times.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use ingero_format::catalog::{Body, CPU, Kind, NULL, TS, event_kind};
+use ingero_format::{Batch, Error, IndexEntry, Trace};
+
+/// One event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// `CLOCK_MONOTONIC` nanoseconds.
+    pub ts_ns: u64,
+    /// CPU on which it was recorded, [`ingero_format::catalog::NO_CPU`] where it belongs to none.
+    pub cpu: u32,
+    /// Its fields.
+    pub body: Body,
+}
+
+/// A block that could not be read while merging.
+#[derive(Debug)]
+pub struct LostBlock {
+    /// The block.
+    pub entry: IndexEntry,
+    /// Why.
+    pub error: Error,
+}
+
+/// Yields the events of a trace in time order, reading each block when its first instant comes.
+///
+/// Blocks that cannot be read are left out and listed in [`Merge::lost`]: whoever reports figures
+/// says what is missing from them. Of events with the same time, the ones written first come first.
+pub struct Merge<'t> {
+    trace: &'t Trace,
+    /// Blocks that are still to be opened, last one first.
+    unopened: Vec<IndexEntry>,
+    /// Opened blocks by the place that the heap knows them by.
+    open: Vec<Option<OpenBlock>>,
+    free: Vec<usize>,
+    spare: Vec<Batch>,
+    heap: BinaryHeap<Reverse<(u64, u32, usize)>>,
+    lost: Vec<LostBlock>,
+}
+
+struct OpenBlock {
+    kind: Kind,
+    seq: u32,
+    batch: Batch,
+    /// Rows in time order; empty where the block has a single run and is in order already.
+    order: Vec<u32>,
+    next: usize,
+    /// Column ids by their places in this build's table.
+    ids: Vec<(u8, bool)>,
+}
+
+impl OpenBlock {
+    fn row(&self) -> usize {
+        self.order.get(self.next).map_or(self.next, |&r| r as usize)
+    }
+
+    fn word(&self, column: usize, row: usize) -> u64 {
+        let Some(&(id, nullable)) = self.ids.get(column) else { return 0 };
+        // A column that an older file lacks is unknown, or 0 where unknown cannot be said.
+        let missing = if nullable { NULL } else { 0 };
+        self.batch.column(id).and_then(|c| c.get(row)).copied().unwrap_or(missing)
+    }
+
+    fn ts_ns(&self) -> Option<u64> {
+        (self.next < self.batch.rows()).then(|| self.word(usize::from(TS), self.row()))
+    }
+}
+
+impl<'t> Merge<'t> {
+    /// All events of the kinds that this build knows.
+    #[must_use]
+    pub fn new(trace: &'t Trace) -> Self {
+        Self::of(trace, |_| true)
+    }
+
+    /// All events of the kinds that `wanted` names.
+    #[must_use]
+    pub fn of(trace: &'t Trace, wanted: impl Fn(Kind) -> bool) -> Self {
+        let known = |b: &&IndexEntry| Kind::from_number(b.header.kind).is_some_and(&wanted);
+        let mut unopened: Vec<IndexEntry> = trace.blocks().iter().filter(known).copied().collect();
+        unopened.reverse();
+        Self {
+            trace,
+            unopened,
+            open: Vec::new(),
+            free: Vec::new(),
+            spare: Vec::new(),
+            heap: BinaryHeap::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    /// Blocks that could not be read so far.
+    #[must_use]
+    pub fn lost(&self) -> &[LostBlock] {
+        &self.lost
+    }
+
+    /// Blocks that could not be read.
+    #[must_use]
+    pub fn into_lost(self) -> Vec<LostBlock> {
+        self.lost
+    }
+
+    /// Opens every block that may hold an event before the earliest open one.
+    fn open_due(&mut self) {
+        while let Some(block) = self.unopened.last() {
+            if self.heap.peek().is_some_and(|Reverse((ts, ..))| *ts < block.header.ts_min) {
+                return;
+            }
+            let block = *block;
+            self.unopened.pop();
+            match self.read(&block) {
+                Ok(Some(open)) => self.admit(open),
+                Ok(None) => {}
+                Err(error) => self.lost.push(LostBlock { entry: block, error }),
+            }
+        }
+    }
+
+    fn read(&mut self, block: &IndexEntry) -> Result<Option<OpenBlock>, Error> {
+        let Some(kind) = Kind::from_number(block.header.kind) else { return Ok(None) };
+        let mut batch = match self.spare.pop() {
+            Some(batch) => batch,
+            None => Batch::new()?,
+        };
+        self.trace.read_block(block, &mut batch, None)?;
+        let ids = event_kind(kind).columns.iter().map(|c| (c.id, c.nullable)).collect();
+        let mut open = OpenBlock { kind, seq: block.header.seq, batch, order: Vec::new(), next: 0, ids };
+        if let Some(ts) = open.batch.column(TS)
+            && !ts.is_sorted()
+        {
+            #[expect(clippy::cast_possible_truncation, reason = "a block has at most MAX_ROWS rows")]
+            let mut order: Vec<u32> = (0..open.batch.rows() as u32).collect();
+            // The runs of the CPUs are sorted: a stable sort merges them.
+            order.sort_by_key(|&r| ts.get(r as usize).copied().unwrap_or(0));
+            open.order = order;
+        }
+        Ok(Some(open))
+    }
+
+    fn admit(&mut self, open: OpenBlock) {
+        let Some(ts) = open.ts_ns() else {
+            self.spare.push(open.batch);
+            return;
+        };
+        let seq = open.seq;
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.open.push(None);
+            self.open.len() - 1
+        });
+        self.open[place] = Some(open);
+        self.heap.push(Reverse((ts, seq, place)));
+    }
+}
+
+impl Iterator for Merge<'_> {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        self.open_due();
+        let mut first = self.heap.peek_mut()?;
+        let Reverse((ts_ns, _, place)) = *first;
+        let slot = self.open.get_mut(place)?;
+        let open = slot.as_mut()?;
+        let row = open.row();
+        let cpu = u32::try_from(open.word(usize::from(CPU), row)).unwrap_or(u32::MAX);
+        let body = Body::gather(open.kind, |column| open.word(column, row));
+        open.next += 1;
+        if let Some(ts) = open.ts_ns() {
+            first.0.0 = ts;
+        } else {
+            std::collections::binary_heap::PeekMut::pop(first);
+            if let Some(done) = slot.take() {
+                self.spare.push(done.batch);
+            }
+            self.free.push(place);
+        }
+        Some(Event { ts_ns, cpu, body })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+    use ingero_format::catalog::Exit;
+
+    #[test]
+    fn events_come_in_time_order_whatever_their_blocks() {
+        let mut f = Fixture::with_rows(7);
+        let task = f.task(5, 5);
+        for i in 0..200u64 {
+            let ts = 1000 + i * 37 % 211;
+            f.push(ts, (i % 3) as u32, Exit { task, group_dead: Some(i) });
+        }
+        let trace = f.finish();
+        let mut merge = Merge::new(&trace);
+        let seen: Vec<Event> = merge.by_ref().collect();
+        assert_eq!(seen.len(), 200);
+        assert!(seen.is_sorted_by_key(|e| e.ts_ns));
+        assert!(merge.lost().is_empty());
+    }
+}

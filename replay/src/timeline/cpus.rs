@@ -1,0 +1,95 @@
+//! Who was on each CPU, and since when.
+
+use std::collections::VecDeque;
+
+use ingero_format::catalog::TaskId;
+
+/// Stretches that a CPU remembers at least. A wait that reaches further back is told with what is
+/// still remembered, and the rest of it has no holder.
+const REMEMBERED: usize = 1 << 16;
+
+/// Who was on each CPU through the last stretch of the walk.
+#[derive(Debug, Default)]
+pub struct Cpus {
+    cpus: Vec<Cpu>,
+}
+
+#[derive(Debug, Default)]
+struct Cpu {
+    /// Stretches of tasks other than the idle task, by time.
+    past: VecDeque<(u64, u64, TaskId)>,
+    current: Option<(TaskId, u64)>,
+    changed_ns: u64,
+}
+
+/// CPUs beyond this number are damage, not hardware.
+const MAX_CPUS: u32 = 1 << 16;
+
+impl Cpus {
+    fn cpu(&mut self, cpu: u32) -> Option<&mut Cpu> {
+        if cpu >= MAX_CPUS {
+            return None;
+        }
+        let at = cpu as usize;
+        if at >= self.cpus.len() {
+            self.cpus.resize_with(at + 1, Cpu::default);
+        }
+        self.cpus.get_mut(at)
+    }
+
+    /// Who is on a CPU, and since when.
+    #[must_use]
+    pub fn current(&self, cpu: u32) -> Option<(TaskId, u64)> {
+        self.cpus.get(cpu as usize)?.current
+    }
+
+    /// When a CPU last changed hands.
+    pub(super) fn changed(&self, cpu: u32) -> u64 {
+        self.cpus.get(cpu as usize).map_or(0, |c| c.changed_ns)
+    }
+
+    pub(super) fn occupy(&mut self, cpu: u32, ts: u64, task: TaskId) {
+        if let Some(c) = self.cpu(cpu) {
+            c.end(ts);
+            c.current = Some((task, ts));
+            c.changed_ns = ts;
+        }
+    }
+
+    /// Whoever is on the CPU left it unseen.
+    pub(super) fn vacate(&mut self, cpu: u32) {
+        if let Some(c) = self.cpu(cpu) {
+            c.current = None;
+        }
+    }
+
+    /// Tells who was on `cpu` within `from..to`, latest first; the idle task is nobody.
+    pub fn holders(&self, cpu: u32, from: u64, to: u64, mut tell: impl FnMut(TaskId, u64)) {
+        let Some(c) = self.cpus.get(cpu as usize) else { return };
+        let now = c.current.filter(|(task, _)| *task != TaskId(0)).map(|(task, since)| (since, to, task));
+        for (start, end, task) in now.into_iter().chain(c.past.iter().rev().copied()) {
+            if end <= from {
+                // Stretches follow one another: all that came before ended earlier still.
+                break;
+            }
+            let ns = end.min(to).saturating_sub(start.max(from));
+            if ns > 0 {
+                tell(task, ns);
+            }
+        }
+    }
+}
+
+impl Cpu {
+    fn end(&mut self, ts: u64) {
+        if let Some((task, since)) = self.current.take()
+            && task != TaskId(0)
+            && ts > since
+        {
+            if self.past.len() >= REMEMBERED {
+                self.past.pop_front();
+            }
+            self.past.push_back((since, ts, task));
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The state of one thread.
+
+use ingero_format::catalog::{Switch, TaskId};
+
+/// Who ended a thread's block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waker {
+    /// This task, in its own context.
+    Task(TaskId),
+    /// An interrupt: 1 softirq, 2 hardirq, 3 NMI. Whoever was current then is not the waker.
+    Interrupt {
+        /// The number in the event's `context`.
+        context: u64,
+    },
+    /// The trace does not tell.
+    Unknown,
+}
+
+/// Why a thread was off its CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OffKind {
+    /// It waited for something, and then for a CPU.
+    Blocked,
+    /// It could have run on, and waited for a CPU.
+    Preempted,
+    /// Its cgroup had used up its CPU quota.
+    Throttled,
+    /// It had just been made and waited for its first CPU. Not counted as off-CPU.
+    Newborn,
+}
+
+/// A stay off the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OffCpu {
+    /// The thread.
+    pub task: TaskId,
+    /// Why.
+    pub kind: OffKind,
+    /// CPU that it left.
+    pub out_cpu: Option<u32>,
+    /// When it left.
+    pub out_ns: u64,
+    /// From when on it could have run; none while it is blocked still.
+    pub runnable_ns: Option<u64>,
+    /// CPU that it waited for then.
+    pub wait_cpu: Option<u32>,
+    /// CPU that it came back on, and when; none at the end of the trace.
+    pub back: Option<(u32, u64)>,
+    /// State in which it left, as in [`Switch::prev_state`].
+    pub prev_state: u64,
+    /// System call that it blocked in.
+    pub syscall: Option<u64>,
+    /// Who ended the block.
+    pub waker: Waker,
+    /// Whether the switch-in was made up.
+    pub synthesised: bool,
+}
+
+impl OffCpu {
+    /// How the part of the stay within `from..to` divides: blocked, runnable, throttled.
+    #[must_use]
+    pub fn spent(&self, from: u64, to: u64) -> Spent {
+        let end = self.back.map_or(to, |(_, at)| at).min(to);
+        let clip = |a: u64, b: u64| b.min(end).saturating_sub(a.max(from));
+        let mut spent = Spent::default();
+        match self.kind {
+            OffKind::Throttled => spent.throttled_ns = clip(self.out_ns, end),
+            _ => {
+                let split = self.runnable_ns.unwrap_or(end);
+                spent.blocked_ns = clip(self.out_ns, split);
+                spent.runnable_ns = clip(split, end);
+            }
+        }
+        spent
+    }
+}
+
+/// A stretch on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// The thread.
+    pub task: TaskId,
+    /// Its CPU.
+    pub cpu: u32,
+    /// Switch-in, or the first moment at which it was seen to run.
+    pub start_ns: u64,
+    /// Whether it ran already before `start_ns`.
+    pub before: bool,
+    /// Switch-out; none at the end of the trace.
+    pub end_ns: Option<u64>,
+    /// Whether the switch-in was made up.
+    pub synthesised: bool,
+}
+
+/// Time by state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// On a CPU.
+    pub running_ns: u64,
+    /// Able to run, waiting for a CPU.
+    pub runnable_ns: u64,
+    /// Held back by a CPU quota.
+    pub throttled_ns: u64,
+    /// Waiting for something else.
+    pub blocked_ns: u64,
+}
+
+impl Spent {
+    /// All of it.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        self.running_ns + self.runnable_ns + self.throttled_ns + self.blocked_ns
+    }
+}
+
+impl std::ops::Sub for Spent {
+    type Output = Spent;
+    fn sub(self, other: Spent) -> Spent {
+        Spent {
+            running_ns: self.running_ns.saturating_sub(other.running_ns),
+            runnable_ns: self.runnable_ns.saturating_sub(other.runnable_ns),
+            throttled_ns: self.throttled_ns.saturating_sub(other.throttled_ns),
+            blocked_ns: self.blocked_ns.saturating_sub(other.blocked_ns),
+        }
+    }
+}
+
+impl std::ops::AddAssign for Spent {
+    fn add_assign(&mut self, other: Spent) {
+        self.running_ns += other.running_ns;
+        self.runnable_ns += other.runnable_ns;
+        self.throttled_ns += other.throttled_ns;
+        self.blocked_ns += other.blocked_ns;
+    }
+}
+
+/// A wake as it was recorded.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wake {
+    pub(super) at_ns: u64,
+    pub(super) waker: Waker,
+    pub(super) cpu: Option<u32>,
+}
+
+/// What a thread does at this moment of the walk.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) enum Now {
+    /// Not seen yet, or lost sight of.
+    #[default]
+    Unknown,
+    Running {
+        /// Switch-in, or when it was first seen to run.
+        since_ns: u64,
+        cpu: u32,
+        /// Whether it ran already before it was first seen.
+        before: bool,
+        synthesised: bool,
+    },
+    Waiting {
+        kind: OffKind,
+        out_cpu: Option<u32>,
+        out_ns: u64,
+        runnable_ns: Option<u64>,
+        wait_cpu: Option<u32>,
+        prev_state: u64,
+        syscall: Option<u64>,
+        waker: Waker,
+    },
+}
+
+/// A thread's switch-in came while it was not waiting.
+pub(super) struct Unseen;
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct TaskState {
+    pub(super) now: Now,
+    /// Time by state up to the start of `now`.
+    spent: Spent,
+    /// Where `now` began to count.
+    counted_ns: u64,
+    /// It has begun to exit: its next switch-out opens no stay.
+    pub(super) exiting: bool,
+    /// A wake that was recorded while it ran: it may belong to the switch-out that follows.
+    pub(super) early_wake: Option<Wake>,
+    /// The same, where only a later sched_wakeup can tell.
+    pub(super) late_wake: Option<Wake>,
+    pub(super) unconfirmed: Option<Wake>,
+}
+
+/// State bits of a task that is dead (X) or a zombie (Z).
+const DEAD: u64 = 0x10 | 0x20;
+/// Bit of a task that was preempted (R+).
+const PREEMPTED: u64 = 0x100;
+
+impl TaskState {
+    /// Time by state from where the trace knows the thread, up to `ts`.
+    pub(super) fn spent(&self, ts: u64) -> Spent {
+        let mut spent = self.spent;
+        let passed = |from: u64| ts.saturating_sub(from.max(self.counted_ns));
+        match self.now {
+            Now::Unknown => {}
+            // It was not seen to begin, but it does run.
+            Now::Running { .. } => spent.running_ns += passed(self.counted_ns),
+            Now::Waiting { kind: OffKind::Throttled, .. } => spent.throttled_ns += passed(self.counted_ns),
+            Now::Waiting { runnable_ns, .. } => {
+                let split = runnable_ns.unwrap_or(ts).clamp(self.counted_ns, ts.max(self.counted_ns));
+                spent.blocked_ns += split - self.counted_ns;
+                spent.runnable_ns += passed(split);
+            }
+        }
+        spent
+    }
+
+    fn change(&mut self, ts: u64, now: Now) {
+        self.spent = self.spent(ts);
+        self.counted_ns = ts.max(self.counted_ns);
+        self.now = now;
+    }
+
+    /// Its state is not known any more.
+    pub(super) fn forget(&mut self, ts: u64) {
+        // What it did since it was last seen to change counts for nothing.
+        self.counted_ns = ts;
+        self.now = Now::Unknown;
+        self.early_wake = None;
+        self.late_wake = None;
+        self.unconfirmed = None;
+    }
+
+    /// It runs, and nobody saw since when.
+    pub(super) fn runs_unseen(&mut self, ts: u64, cpu: u32) {
+        self.counted_ns = ts;
+        self.now = Now::Running { since_ns: ts, cpu, before: true, synthesised: false };
+    }
+
+    pub(super) fn born(&mut self, ts: u64, cpu: Option<u32>) {
+        let newborn = matches!(self.now, Now::Unknown | Now::Waiting { kind: OffKind::Newborn, .. });
+        if newborn {
+            self.counted_ns = ts;
+            self.now = Now::Waiting {
+                kind: OffKind::Newborn,
+                out_cpu: None,
+                out_ns: ts,
+                runnable_ns: Some(ts),
+                wait_cpu: cpu,
+                prev_state: 0,
+                syscall: None,
+                waker: Waker::Unknown,
+            };
+        }
+    }
+
+    pub(super) fn switch_out(&mut self, ts: u64, cpu: u32, e: &Switch) {
+        if e.prev_state & DEAD != 0 {
+            self.change(ts, Now::Unknown);
+            return;
+        }
+        let kind = if e.throttled == Some(1) {
+            OffKind::Throttled
+        } else if e.prev_state == 0 || e.prev_state & PREEMPTED != 0 {
+            OffKind::Preempted
+        } else if self.exiting {
+            self.change(ts, Now::Unknown);
+            return;
+        } else {
+            OffKind::Blocked
+        };
+        let runnable = kind == OffKind::Preempted;
+        self.change(
+            ts,
+            Now::Waiting {
+                kind,
+                out_cpu: Some(cpu),
+                out_ns: ts,
+                runnable_ns: runnable.then_some(ts),
+                wait_cpu: runnable.then_some(cpu),
+                prev_state: e.prev_state,
+                syscall: e.syscall,
+                waker: Waker::Unknown,
+            },
+        );
+    }
+
+    pub(super) fn is_blocked(&self) -> bool {
+        matches!(self.now, Now::Waiting { kind: OffKind::Blocked, runnable_ns: None, .. })
+    }
+
+    /// sched_waking, or the early wake of a switch-out.
+    pub(super) fn wake(&mut self, ts: u64, wake: Wake) {
+        match &mut self.now {
+            Now::Waiting { kind: OffKind::Blocked, runnable_ns: runnable @ None, wait_cpu, waker, .. } => {
+                *runnable = Some(ts);
+                *wait_cpu = wake.cpu;
+                *waker = wake.waker;
+                self.unconfirmed = None;
+            }
+            Now::Waiting { .. } => {}
+            Now::Running { .. } | Now::Unknown => {
+                self.early_wake = Some(wake);
+                self.late_wake = Some(wake);
+            }
+        }
+    }
+
+    /// sched_wakeup: it is on this CPU's run queue now.
+    pub(super) fn queued(&mut self, ts: u64, cpu: u32) {
+        let unconfirmed = self.unconfirmed.take();
+        match &mut self.now {
+            Now::Waiting { kind: OffKind::Blocked, runnable_ns, wait_cpu, waker, out_ns, .. } => {
+                if runnable_ns.is_none() {
+                    // The waking that belongs to it was recorded just before the switch-out, or the
+                    // source has none.
+                    *runnable_ns = Some(unconfirmed.map_or(ts, |_| *out_ns));
+                    *waker = unconfirmed.map_or(Waker::Unknown, |w| w.waker);
+                }
+                *wait_cpu = Some(cpu);
+            }
+            Now::Waiting { wait_cpu, .. } => *wait_cpu = Some(cpu),
+            Now::Running { .. } | Now::Unknown => {
+                // It was woken before it had left: it never will have blocked. Where the source has
+                // no sched_waking this is the early wake itself.
+                self.late_wake = None;
+                self.early_wake = Some(Wake { at_ns: ts, waker: Waker::Unknown, cpu: Some(cpu) });
+            }
+        }
+    }
+
+    pub(super) fn switch_in(
+        &mut self,
+        ts: u64,
+        cpu: u32,
+        task: TaskId,
+        synthesised: bool,
+    ) -> Result<Option<OffCpu>, Unseen> {
+        let stay = self.open_stay(task);
+        let seen = match self.now {
+            Now::Waiting { .. } => Ok(stay.map(|stay| OffCpu { back: Some((cpu, ts)), synthesised, ..stay })),
+            Now::Unknown => Ok(None),
+            Now::Running { .. } => Err(Unseen),
+        };
+        if seen.is_err() {
+            self.forget(ts);
+        }
+        if matches!(self.now, Now::Unknown) {
+            self.counted_ns = ts;
+        }
+        self.change(ts, Now::Running { since_ns: ts, cpu, before: false, synthesised });
+        self.early_wake = None;
+        self.late_wake = None;
+        self.unconfirmed = None;
+        seen
+    }
+
+    /// The stretch on a CPU that it is in, without its end.
+    pub(super) fn open_run(&self, task: TaskId) -> Option<Run> {
+        let Now::Running { since_ns, cpu, before, synthesised } = self.now else { return None };
+        Some(Run { task, cpu, start_ns: since_ns, before, end_ns: None, synthesised })
+    }
+
+    /// The stay that it is in, without its end.
+    pub(super) fn open_stay(&self, task: TaskId) -> Option<OffCpu> {
+        let Now::Waiting { kind, out_cpu, out_ns, runnable_ns, wait_cpu, prev_state, syscall, waker } = self.now else {
+            return None;
+        };
+        Some(OffCpu {
+            task,
+            kind,
+            out_cpu,
+            out_ns,
+            runnable_ns,
+            wait_cpu,
+            back: None,
+            prev_state,
+            syscall,
+            waker,
+            synthesised: false,
+        })
+    }
+}

@@ -1,0 +1,223 @@
+use super::*;
+use crate::fixture::Fixture;
+use ingero_format::catalog::{Class, Exit, Fork, Layer, WakeupNew};
+
+/// Keeps everything that is told.
+#[derive(Default)]
+struct Told {
+    stays: Vec<OffCpu>,
+    runs: Vec<Run>,
+    calls: Vec<CallSpan>,
+    behind: Vec<(TaskId, TaskId, u64)>,
+}
+
+impl Sink for Told {
+    fn off_cpu(&mut self, stay: &OffCpu, cpus: &Cpus) {
+        if let (Some(cpu), Some(from), Some((_, to))) = (stay.wait_cpu, stay.runnable_ns, stay.back) {
+            cpus.holders(cpu, from, to, |holder, ns| self.behind.push((stay.task, holder, ns)));
+        }
+        self.stays.push(*stay);
+    }
+    fn run(&mut self, run: &Run) {
+        self.runs.push(*run);
+    }
+    fn call(&mut self, span: &CallSpan) {
+        self.calls.push(*span);
+    }
+}
+
+fn walk(f: Fixture) -> (Told, Repairs) {
+    let trace = f.finish();
+    let mut told = Told::default();
+    let repairs = Timeline::new(&trace).run(&mut told);
+    (told, repairs)
+}
+
+const IDLE: TaskId = TaskId(0);
+const S: u64 = 1;
+const R: u64 = 0;
+const PREEMPTED: u64 = 0x100;
+
+#[test]
+fn a_block_splits_at_its_wake_and_names_the_waker() {
+    let mut f = Fixture::new();
+    let (a, b) = (f.task(1, 1), f.task(2, 2));
+    f.switch(100, 0, IDLE, R, a);
+    f.switch(200, 0, a, S, b);
+    f.waking(500, 1, b, a, 0);
+    f.wakeup(510, 1, a, 0);
+    f.switch(800, 0, b, PREEMPTED, a);
+    f.switch(900, 0, a, S, IDLE);
+    let (told, repairs) = walk(f);
+    let stay = told.stays.iter().find(|s| s.task == a && s.back.is_some()).unwrap();
+    assert_eq!(stay.waker, Waker::Task(b));
+    let spent = stay.spent(0, u64::MAX);
+    assert_eq!((spent.blocked_ns, spent.runnable_ns), (300, 300));
+    assert_eq!(told.behind, [(a, b, 300)], "b held the CPU while a could have run");
+    assert_eq!(told.runs.iter().filter(|r| r.task == a).map(|r| r.end_ns.unwrap() - r.start_ns).sum::<u64>(), 200);
+    assert_eq!((repairs.synthesised, repairs.dropped), (0, 0));
+}
+
+#[test]
+fn an_interrupt_is_the_waker_whoever_was_current() {
+    let mut f = Fixture::new();
+    let (a, b) = (f.task(1, 1), f.task(2, 2));
+    f.switch(100, 0, a, S, b);
+    f.waking(500, 0, b, a, 2);
+    f.switch(600, 0, b, R, a);
+    let (told, _) = walk(f);
+    assert_eq!(told.stays[0].waker, Waker::Interrupt { context: 2 });
+}
+
+#[test]
+fn preemption_is_runnable_from_the_switch_out() {
+    let mut f = Fixture::new();
+    let (a, b) = (f.task(1, 1), f.task(2, 2));
+    f.switch(100, 0, a, PREEMPTED, b);
+    f.switch(400, 0, b, S, a);
+    let (told, _) = walk(f);
+    let spent = told.stays[0].spent(0, u64::MAX);
+    assert_eq!((spent.runnable_ns, spent.blocked_ns), (300, 0));
+    assert_eq!(told.behind, [(a, b, 300)]);
+}
+
+#[test]
+fn a_throttled_wait_blames_nobody() {
+    let mut f = Fixture::new();
+    let (a, b) = (f.task(1, 1), f.task(2, 2));
+    f.push(
+        100,
+        0,
+        Switch {
+            prev: a,
+            prev_state: PREEMPTED,
+            prev_prio: None,
+            next: b,
+            next_prio: None,
+            syscall: None,
+            throttled: Some(1),
+        },
+    );
+    f.switch(400, 0, b, S, a);
+    let (told, _) = walk(f);
+    assert_eq!(told.stays[0].spent(0, u64::MAX), Spent { throttled_ns: 300, ..Spent::default() });
+    assert!(told.behind.is_empty());
+}
+
+#[test]
+fn an_unreported_switch_in_is_made_up_from_the_wakeup() {
+    let mut f = Fixture::new();
+    let a = f.task(1, 1);
+    f.switch(100, 0, a, S, IDLE);
+    f.wakeup(300, 0, a, 0);
+    // The idle task's switch to `a` is missing here.
+    f.switch(700, 0, a, S, IDLE);
+    let (told, repairs) = walk(f);
+    assert_eq!((repairs.synthesised, repairs.dropped), (1, 0));
+    let stay = told.stays[0];
+    assert!(stay.synthesised);
+    assert_eq!(stay.back, Some((0, 300)));
+    assert_eq!(stay.spent(0, u64::MAX), Spent { blocked_ns: 200, ..Spent::default() });
+    let run = told.runs.iter().find(|r| r.synthesised).unwrap();
+    assert_eq!((run.start_ns, run.end_ns), (300, Some(700)));
+}
+
+#[test]
+fn an_unreported_switch_in_without_a_wakeup_is_dropped() {
+    let mut f = Fixture::new();
+    let a = f.task(1, 1);
+    f.switch(100, 0, a, S, IDLE);
+    f.switch(700, 0, a, S, IDLE);
+    f.wakeup(800, 0, a, 0);
+    f.switch(900, 0, IDLE, R, a);
+    let (told, repairs) = walk(f);
+    assert_eq!((repairs.synthesised, repairs.dropped), (0, 1));
+    let closed: Vec<_> = told.stays.iter().filter(|s| s.back.is_some()).collect();
+    assert_eq!(closed.len(), 1);
+    assert_eq!(closed[0].out_ns, 700);
+}
+
+#[test]
+fn a_wake_seen_just_before_its_switch_out_counts_at_the_switch_out() {
+    // With sched_wakeup to confirm it, however long before.
+    let mut f = Fixture::new();
+    let (a, b) = (f.task(1, 1), f.task(2, 2));
+    f.switch(100, 0, IDLE, R, a);
+    f.waking(5_000, 1, b, a, 0);
+    f.switch(105_000, 0, a, S, IDLE);
+    f.wakeup(105_500, 1, a, 0);
+    f.switch(106_000, 0, IDLE, R, a);
+    let (told, _) = walk(f);
+    let stay = told.stays.iter().find(|s| s.task == a).unwrap();
+    assert_eq!((stay.runnable_ns, stay.waker), (Some(105_000), Waker::Task(b)));
+
+    // Without it, only shortly before.
+    for (gap, runnable) in [(10_000, Some(200_000)), (50_000, Some(300_000))] {
+        let mut f = Fixture::new();
+        let (a, b) = (f.task(1, 1), f.task(2, 2));
+        f.switch(100, 0, IDLE, R, a);
+        f.waking(200_000 - gap, 1, b, a, 0);
+        f.switch(200_000, 0, a, S, IDLE);
+        f.waking(300_000, 1, b, a, 0);
+        f.switch(400_000, 0, IDLE, R, a);
+        let (told, _) = walk(f);
+        assert_eq!(told.stays.iter().find(|s| s.task == a).unwrap().runnable_ns, runnable);
+    }
+}
+
+#[test]
+fn a_newborn_waits_but_is_not_off_cpu_and_the_dead_open_no_stay() {
+    let mut f = Fixture::new();
+    let (a, b) = (f.task(1, 1), f.task(2, 2));
+    f.switch(10, 0, IDLE, R, a);
+    f.push(100, 0, Fork { parent: a, child: b });
+    f.push(110, 0, WakeupNew { wakee: b, target_cpu: 1 });
+    f.switch(150, 1, IDLE, R, b);
+    f.push(200, 1, Exit { task: b, group_dead: Some(1) });
+    f.switch(210, 1, b, 0x10, IDLE);
+    let (told, _) = walk(f);
+    let of_b: Vec<_> = told.stays.iter().filter(|s| s.task == b).collect();
+    assert_eq!(of_b.len(), 1);
+    assert_eq!(of_b[0].kind, OffKind::Newborn);
+    assert_eq!(of_b[0].spent(0, u64::MAX).runnable_ns, 40);
+}
+
+#[test]
+fn calls_nest_and_split_exactly() {
+    let mut f = Fixture::new();
+    let (a, b) = (f.task(1, 1), f.task(2, 2));
+    let outer = f.func("cudaStreamSynchronize", Layer::Runtime, Class::Sync);
+    let inner = f.func("cuStreamSynchronize", Layer::Driver, Class::Sync);
+    f.switch(0, 0, IDLE, R, a);
+    // The row of the inner call comes first, as it returned first.
+    f.call(120, 0, a, inner, 800);
+    f.call(100, 0, a, outer, 900);
+    f.switch(200, 0, a, S, b);
+    f.waking(600, 1, TaskId(0), a, 2);
+    f.switch(700, 0, b, PREEMPTED, a);
+    f.switch(2000, 0, a, S, IDLE);
+    let (told, _) = walk(f);
+    assert_eq!(told.calls.len(), 2);
+    let (i, o) = (told.calls[0], told.calls[1]);
+    assert_eq!((i.call.func, o.call.func), (inner, outer));
+    assert_eq!((i.depth, o.depth), (1, 0));
+    assert_eq!((i.dur_ns(), i.self_ns, o.self_ns), (800, 800, 100));
+    assert_eq!(o.spent, Spent { running_ns: 100 + 300, runnable_ns: 100, blocked_ns: 400, throttled_ns: 0 });
+    for c in &told.calls {
+        assert_eq!(c.spent.total_ns(), c.dur_ns());
+    }
+}
+
+#[test]
+fn a_call_proves_that_its_thread_runs() {
+    let mut f = Fixture::new();
+    let a = f.task(1, 1);
+    let func = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+    f.switch(100, 0, a, S, IDLE);
+    f.wakeup(300, 0, a, 0);
+    f.call(400, 0, a, func, 50);
+    f.switch(700, 0, a, S, IDLE);
+    let (told, repairs) = walk(f);
+    assert_eq!(repairs.synthesised, 1);
+    assert_eq!(told.calls[0].spent, Spent { running_ns: 50, ..Spent::default() });
+}

@@ -1,0 +1,258 @@
+//! A range of a trace, as `--from`, `--to` and `--since` give it.
+
+use ingero_format::Trace;
+use ingero_format::catalog::{Body, Kind};
+
+use crate::merge::Merge;
+
+/// A point or length of time that a person typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Nanoseconds from the trace's start.
+    Offset(u64),
+    /// Unix nanoseconds.
+    Wall(u64),
+}
+
+/// A text that is not a time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "cannot read the time {0:?}: give an offset from the trace's start such as 12.5s, 300ms or 2m, or a wall-clock time such as 2026-03-01T14:06:13.5Z"
+)]
+pub struct BadTime(pub String);
+
+/// Units of a length of time, longest names first.
+const UNITS: [(&str, f64); 8] =
+    [("min", 60e9), ("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
+
+/// A length of time such as `90s`, `1.5s`, `300ms`, `5m`, `1h30m`; a bare number is seconds.
+///
+/// # Errors
+/// [`BadTime`] with the text.
+pub fn parse_duration(text: &str) -> Result<u64, BadTime> {
+    let bad = || BadTime(text.to_owned());
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(bad());
+    }
+    let mut total = 0.0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, tail) = rest.split_at(digits);
+        let value: f64 = number.parse().map_err(|_| bad())?;
+        if tail.is_empty() && digits == text.trim().len() {
+            total += value * 1e9;
+            break;
+        }
+        let (name, scale) = UNITS.iter().find(|(name, _)| tail.starts_with(name)).ok_or_else(bad)?;
+        total += value * scale;
+        rest = &tail[name.len()..];
+    }
+    if !total.is_finite() || total > 1e18 {
+        return Err(bad());
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 0 to 1e18")]
+    Ok(total.round() as u64)
+}
+
+/// A point of time: an offset or a wall-clock time (RFC 3339, UTC unless an offset is given).
+///
+/// # Errors
+/// [`BadTime`] with the text.
+pub fn parse_when(text: &str) -> Result<When, BadTime> {
+    if text.contains('T') || text.matches('-').count() >= 2 {
+        return parse_wall(text).map(When::Wall).ok_or_else(|| BadTime(text.to_owned()));
+    }
+    parse_duration(text).map(When::Offset)
+}
+
+fn parse_wall(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, "00:00:00"));
+    let mut date = date.splitn(3, '-').map(|p| p.parse::<i64>().ok());
+    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    let (time, zone_s) = match time.strip_suffix(['Z', 'z']) {
+        Some(time) => (time, 0),
+        None => match time.rfind(['+', '-']) {
+            None => (time, 0),
+            Some(at) => {
+                let (h, m) = time[at + 1..].split_once(':')?;
+                let zone = h.parse::<i64>().ok()? * 3600 + m.parse::<i64>().ok()? * 60;
+                (&time[..at], if time[at..].starts_with('-') { -zone } else { zone })
+            }
+        },
+    };
+    let mut parts = time.splitn(3, ':');
+    let hour = parts.next()?.parse::<i64>().ok().filter(|h| (0..24).contains(h))?;
+    let minute = parts.next()?.parse::<i64>().ok().filter(|m| (0..60).contains(m))?;
+    let seconds = parts.next().unwrap_or("0");
+    let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+    let second = whole.parse::<i64>().ok().filter(|s| (0..61).contains(s))?;
+    if fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let nanos = format!("{fraction:0<9}").parse::<i64>().ok()?;
+    // Days of the civil calendar since 1970-01-01: years begin in March, so that leap days come last.
+    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let era = y.div_euclid(400);
+    let of_era = y.rem_euclid(400);
+    let of_year = (153 * m + 2) / 5 + day - 1;
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+    let unix_s = days * 86_400 + hour * 3600 + minute * 60 + second - zone_s;
+    u64::try_from(unix_s.checked_mul(1_000_000_000)?.checked_add(nanos)?).ok()
+}
+
+/// A range of a trace on its own clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// First instant of the trace.
+    pub trace_start_ns: u64,
+    /// Last instant of the trace.
+    pub trace_end_ns: u64,
+    /// First instant of the range.
+    pub from_ns: u64,
+    /// The range ends before this instant.
+    pub to_ns: u64,
+}
+
+impl Window {
+    /// The whole of a trace. An empty trace has an empty range.
+    #[must_use]
+    pub fn whole(trace: &Trace) -> Self {
+        let (start, end) = trace.span_ns().unwrap_or((0, 0));
+        let past = end.saturating_add(u64::from(trace.span_ns().is_some()));
+        Self { trace_start_ns: start, trace_end_ns: end, from_ns: start, to_ns: past }
+    }
+
+    /// A range by what a person typed.
+    ///
+    /// # Errors
+    /// A sentence for the person.
+    pub fn parse(trace: &Trace, from: Option<&str>, to: Option<&str>, since: Option<&str>) -> Result<Self, String> {
+        let mut w = Self::whole(trace);
+        let at = |text: &str| -> Result<u64, String> {
+            match parse_when(text).map_err(|e| e.to_string())? {
+                When::Offset(ns) => Ok(w.trace_start_ns.saturating_add(ns)),
+                When::Wall(unix) => {
+                    let start = start_unix_ns(trace, w.trace_start_ns).ok_or_else(|| {
+                        format!(
+                            "the trace does not know its wall-clock time: give {text:?} as an offset from its start"
+                        )
+                    })?;
+                    let offset = i128::from(unix) - i128::from(start);
+                    let ns = (i128::from(w.trace_start_ns) + offset).clamp(0, i128::from(u64::MAX));
+                    u64::try_from(ns).map_err(|e| e.to_string())
+                }
+            }
+        };
+        let end = w.to_ns;
+        if let Some(text) = since {
+            let ns = parse_duration(text).map_err(|e| e.to_string())?;
+            w.from_ns = w.trace_end_ns.saturating_sub(ns).max(w.trace_start_ns);
+        }
+        let (from, to) = (from.map(at).transpose()?, to.map(at).transpose()?);
+        w.from_ns = from.unwrap_or(w.from_ns);
+        w.to_ns = to.unwrap_or(end).min(end);
+        if w.from_ns >= w.to_ns && trace.span_ns().is_some() {
+            #[expect(clippy::cast_precision_loss, reason = "for people")]
+            let s = |ns: u64| ns as f64 / 1e9;
+            return Err(format!(
+                "the range is empty: it begins {:.3} s and ends {:.3} s after the trace's start; the trace is {:.3} s long",
+                s(w.from_ns.saturating_sub(w.trace_start_ns)),
+                s(w.to_ns.saturating_sub(w.trace_start_ns)),
+                s(w.trace_end_ns - w.trace_start_ns)
+            ));
+        }
+        Ok(w)
+    }
+
+    /// Whether the range begins or ends within the trace.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.from_ns > self.trace_start_ns || self.to_ns <= self.trace_end_ns
+    }
+
+    /// Length of the range.
+    #[must_use]
+    pub fn len_ns(&self) -> u64 {
+        self.to_ns.min(self.trace_end_ns).saturating_sub(self.from_ns)
+    }
+
+    /// Whether an instant is within the range.
+    #[must_use]
+    pub fn holds(&self, ts_ns: u64) -> bool {
+        (self.from_ns..self.to_ns).contains(&ts_ns)
+    }
+}
+
+/// The wall-clock time of an instant of the trace, by its first clock anchor; none where the source
+/// had none.
+#[must_use]
+pub fn start_unix_ns(trace: &Trace, at_ns: u64) -> Option<u64> {
+    let clock = Merge::of(trace, |k| k == Kind::Clock).next()?;
+    let Body::Clock(anchor) = clock.body else { return None };
+    let unix = i128::from(anchor.real_ns) + i128::from(at_ns) - i128::from(clock.ts_ns);
+    u64::try_from(unix).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+    use ingero_format::catalog::{Clock, Exit};
+
+    #[test]
+    fn durations_are_read() {
+        for (text, ns) in [
+            ("60s", 60_000_000_000),
+            ("1.5s", 1_500_000_000),
+            ("300ms", 300_000_000),
+            ("5m", 300_000_000_000),
+            ("1h30m", 5_400_000_000_000),
+            ("12", 12_000_000_000),
+            ("7us", 7_000),
+            ("3ns", 3),
+        ] {
+            assert_eq!(parse_duration(text), Ok(ns), "{text}");
+        }
+        for text in ["", "s", "-5s", "5x", "1.2.3s", "5 s", "1e400", "99999999999h", "12s5", "nan"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn wall_clock_times_are_read() {
+        for (text, unix) in [
+            ("1970-01-01T00:00:00Z", 0),
+            ("2000-03-01", 951_868_800_000_000_000),
+            ("2024-02-29T12:00:00.5Z", 1_709_208_000_500_000_000),
+            ("2026-01-01T01:00:00+01:00", 1_767_225_600_000_000_000),
+        ] {
+            assert_eq!(parse_when(text), Ok(When::Wall(unix)), "{text}");
+        }
+        for text in ["2026-13-01T00:00:00Z", "2026-01-01Tx", "yesterdayT", "2026-01-01T25:00:00Z"] {
+            assert!(parse_when(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ranges_count_from_the_trace() {
+        let mut f = Fixture::new();
+        let task = f.task(1, 1);
+        let second = 1_000_000_000;
+        let clock = Clock { boot_ns: 0, real_ns: 1_767_225_600 * second, tsc: None, bracket_ns: 1 };
+        f.push(100 * second, 0, clock);
+        f.push(110 * second, 0, Exit { task, group_dead: None });
+        let trace = f.finish();
+        let w = |from, to, since| Window::parse(&trace, from, to, since).map(|w| (w.from_ns, w.to_ns));
+        assert_eq!(w(None, None, None), Ok((100 * second, 110 * second + 1)));
+        assert_eq!(w(Some("2s"), Some("5"), None), Ok((102 * second, 105 * second)));
+        assert_eq!(w(None, None, Some("4s")), Ok((106 * second, 110 * second + 1)));
+        assert_eq!(w(Some("2026-01-01T00:00:03Z"), None, None), Ok((103 * second, 110 * second + 1)));
+        assert!(w(Some("11s"), None, None).unwrap_err().starts_with("the range is empty"));
+        assert!(w(Some("soon"), None, None).unwrap_err().starts_with("cannot read the time \"soon\""));
+    }
+}

@@ -20,18 +20,29 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 
+pub mod batch;
 pub mod calls;
 mod cli;
+pub mod drain;
 mod failure;
 pub mod kernel;
 pub mod launch;
 pub mod library;
+mod live;
+pub mod meta;
+pub mod output;
 mod plan;
 pub mod proc;
+pub mod scribe;
+mod session;
+pub mod signals;
 pub mod state;
+mod summary;
 pub mod tasks;
 mod text;
+pub mod writer;
 
 pub use cli::Cli;
 pub use failure::{CommandEnd, Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Outcome, conclude};
 pub use plan::{Plan, Target, parse_duration, parse_ring_size};
+pub use session::record;

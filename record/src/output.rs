@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, anyhow};
 use ingero_format::layout::CHUNK_HEADER_LEN;
@@ -18,14 +20,14 @@ const STEP_BYTES: u64 = 8 << 20;
 /// A file that notices a full disk one chunk early.
 ///
 /// Every chunk of the format starts with a header of known length: a write of just that length is refused when the reserve
-/// behind it can no longer be had. Once [`Output::close`] was called the reserve may be used up.
+/// behind it can no longer be had. Once [`Output::closing`] is set the reserve may be used up.
 #[derive(Debug)]
 pub struct Output {
     file: File,
     written: u64,
     /// Bytes of the file system that are ours; `None` where it cannot reserve any.
     reserved: Option<u64>,
-    closing: bool,
+    closing: Arc<AtomicBool>,
 }
 
 impl Output {
@@ -47,12 +49,13 @@ impl Output {
             }
             _ => anyhow!("--output {}: {e}", path.display()),
         })?;
-        Ok(Self { file, written: 0, reserved: Some(0), closing: false })
+        Ok(Self { file, written: 0, reserved: Some(0), closing: Arc::default() })
     }
 
-    /// From here on the reserve may be written to.
-    pub fn close(&mut self) {
-        self.closing = true;
+    /// Once this is set the reserve may be written to.
+    #[must_use]
+    pub fn closing(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.closing)
     }
 
     /// Gives back what was reserved and not needed.
@@ -94,7 +97,7 @@ impl Output {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if !self.closing {
+        if !self.closing.load(Ordering::Relaxed) {
             let refused = self.reserve(bytes.len() as u64);
             if bytes.len() == CHUNK_HEADER_LEN {
                 refused?;

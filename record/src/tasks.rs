@@ -62,6 +62,7 @@ struct Thread {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Group {
+    parent_pid: Option<u32>,
     exe: Option<StrId>,
     args: Option<StrId>,
     followed: bool,
@@ -136,8 +137,7 @@ impl Tasks {
         let group = Group { followed, ..self.group_of(out, now) };
         self.groups.insert(pid, group);
         name(out, at, id, &text::from_bytes(&now.stat.comm), source)?;
-        let parent = Some(u64::from(now.stat.parent_pid));
-        out.push(at.ts_ns, at.cpu, &row(id, parent, &group))?;
+        out.push(at.ts_ns, at.cpu, &row(id, &group))?;
         Ok(id)
     }
 
@@ -145,7 +145,7 @@ impl Tasks {
         let mut intern = |bytes: &Vec<u8>| out.string(&text::from_bytes(bytes));
         let exe = now.exe.as_ref().map(&mut intern);
         let args = now.args.as_ref().filter(|_| !self.redact_args).map(&mut intern);
-        Group { exe, args, ..Group::default() }
+        Group { parent_pid: Some(now.stat.parent_pid), exe, args, ..Group::default() }
     }
 
     fn add<W: Write>(&mut self, out: &mut TraceWriter<W>, pid: u32, tid: u32, start_ns: Option<u64>) -> TaskId {
@@ -232,9 +232,10 @@ impl Tasks {
             self.born_processes += 1;
             let parent = self.groups.get(&parent_pid).copied().unwrap_or_default();
             let followed = parent.followed || self.follow_all;
-            let group = Group { exe: parent.exe, args: parent.args, followed, ..Group::default() };
+            let (exe, args) = (parent.exe, parent.args);
+            let group = Group { parent_pid: Some(parent_pid), exe, args, followed, ..Group::default() };
             self.groups.insert(child_pid, group);
-            out.push(at.ts_ns, at.cpu, &row(id, Some(u64::from(parent_pid)), &group))?;
+            out.push(at.ts_ns, at.cpu, &row(id, &group))?;
         }
         Ok(id)
     }
@@ -269,9 +270,9 @@ impl Tasks {
         }
         let before = self.groups.get(&pid).copied().unwrap_or_default();
         group.followed = before.followed || self.follow_all;
+        group.parent_pid = group.parent_pid.or(before.parent_pid);
         self.groups.insert(pid, group);
-        let parent = now.map(|now| u64::from(now.stat.parent_pid));
-        out.push(at.ts_ns, at.cpu, &row(id, parent, &group))?;
+        out.push(at.ts_ns, at.cpu, &row(id, &group))?;
         Ok((id, caller.map(|t| t.id)))
     }
 
@@ -316,7 +317,8 @@ impl Tasks {
     }
 }
 
-fn row(task: TaskId, parent_pid: Option<u64>, group: &Group) -> Process {
+fn row(task: TaskId, group: &Group) -> Process {
+    let parent_pid = group.parent_pid.map(u64::from);
     Process { task, parent_pid, exe: group.exe, args: group.args, followed: u64::from(group.followed) }
 }
 

@@ -157,8 +157,14 @@ impl Discovery {
                     self.mark_mapped((version.0, version.1));
                 }
             }
-            Err(e) if mapping.path.file_name().is_some_and(is_cuda_library) && Path::new(&format!("/proc/{pid}")).exists() => {
-                self.problem(format!("{}, mapped by process {pid}: {e}: its calls are not recorded", mapping.path.display()));
+            Err(e)
+                if mapping.path.file_name().is_some_and(is_cuda_library)
+                    && Path::new(&format!("/proc/{pid}")).exists() =>
+            {
+                self.problem(format!(
+                    "{}, mapped by process {pid}: {e}: its calls are not recorded",
+                    mapping.path.display()
+                ));
             }
             Err(_) => {}
         }
@@ -223,8 +229,11 @@ impl Discovery {
     /// Answers requests until the stop; hands itself back for the sake of its probes.
     #[must_use]
     pub fn run(mut self, requests: &Requests, all: bool) -> Self {
-        let mut debt = Duration::ZERO;
-        while let Some(pids) = requests.wait(RESCAN) {
+        let mut busy = Duration::ZERO;
+        loop {
+            let waiting = Instant::now();
+            let Some(pids) = requests.wait(RESCAN) else { break };
+            busy = busy.saturating_sub(waiting.elapsed() / SHARE);
             let begun = Instant::now();
             if pids.is_empty() {
                 for pid in self.everyone(all) {
@@ -234,13 +243,11 @@ impl Discovery {
             for pid in pids {
                 self.look_at(pid);
             }
+            busy += begun.elapsed();
             // A storm of new programs must not take the CPU from those who drain and write.
-            debt += begun.elapsed() * SHARE;
-            if debt > BURST * SHARE {
-                std::thread::sleep(debt.min(BURST));
-                debt = Duration::ZERO;
-            } else {
-                debt = debt.saturating_sub(begun.elapsed());
+            if busy > BURST {
+                std::thread::sleep(BURST);
+                busy = busy.saturating_sub(BURST / SHARE);
             }
         }
         self

@@ -25,6 +25,8 @@ pub struct Point {
     pub file_offset: u64,
     /// Its number in [`FUNCTIONS`].
     pub function: usize,
+    /// Where a probe costs least: see [`cheapest`].
+    pub attach_offset: u64,
 }
 
 /// What matters of one ELF file.
@@ -135,8 +137,13 @@ fn points<'d, R: ReadRef<'d>>(file: &ElfFile64<'d, Endianness, R>, endian: Endia
             }
         }
     }
-    let mut points: Vec<Point> =
-        by_place.into_iter().map(|(file_offset, function)| Point { file_offset, function }).collect();
+    let mut points: Vec<Point> = by_place
+        .into_iter()
+        .map(|(file_offset, function)| {
+            let head = data.read_bytes_at(file_offset, 6).unwrap_or_default();
+            Point { file_offset, function, attach_offset: file_offset + cheapest(head) }
+        })
+        .collect();
     points.sort_unstable();
     points
 }
@@ -169,6 +176,19 @@ fn file_offset<'d, R: ReadRef<'d>>(
         let within = address.checked_sub(segment.p_vaddr(endian))?;
         (within < segment.p_filesz(endian)).then(|| segment.p_offset(endian).checked_add(within))?
     })
+}
+
+/// Distance from a function's first instruction to where a probe is cheapest.
+///
+/// The kernel emulates `push`; an `endbr64` before it is single-stepped, at ten times the cost. Behind it the stack pointer,
+/// the return address and the arguments are what they were at the first instruction.
+fn cheapest(head: &[u8]) -> u64 {
+    const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+    let push = |bytes: &[u8]| matches!(bytes, [0x50..=0x57, ..] | [0x41, 0x50..=0x57, ..]);
+    match head.strip_prefix(&ENDBR64) {
+        Some(rest) if cfg!(target_arch = "x86_64") && push(rest) => 4,
+        _ => 0,
+    }
 }
 
 fn string_at(strings: &[u8], offset: usize) -> Option<&[u8]> {
@@ -232,6 +252,16 @@ mod tests {
         assert!(elf.needed.iter().all(|n| n.starts_with(b"libc.so")));
         let dirs = if elf.rpath.is_empty() { &elf.runpath } else { &elf.rpath };
         assert_eq!(dirs, &[b"$ORIGIN/../x".to_vec(), b"/y".to_vec()]);
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_cheapest_place() {
+        assert_eq!(cheapest(b"\xf3\x0f\x1e\xfa\x55\x48"), 4);
+        assert_eq!(cheapest(b"\xf3\x0f\x1e\xfa\x41\x57"), 4);
+        assert_eq!(cheapest(b"\xf3\x0f\x1e\xfa\x48\x83"), 0);
+        assert_eq!(cheapest(b"\x55\x48\x89\xe5"), 0);
+        assert_eq!(cheapest(b"\xf3\x0f\x1e\xfa"), 0);
     }
 
     #[test]

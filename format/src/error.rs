@@ -7,13 +7,12 @@ use std::io;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused.
-    #[error("{what}: {source}")]
+    #[error("{what}: {cause}")]
     Io {
         /// What was being done, with the path or the offset.
         what: String,
         /// Its answer.
-        #[source]
-        source: io::Error,
+        cause: io::Error,
     },
     /// The file is something else.
     #[error("not an .igt file: {0}")]
@@ -50,8 +49,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn io(what: impl Into<String>, source: io::Error) -> Self {
-        Self::Io { what: what.into(), source }
+    pub(crate) fn io(what: impl Into<String>, cause: io::Error) -> Self {
+        Self::Io { what: what.into(), cause }
     }
 
     pub(crate) fn corrupt(what: impl Into<String>, offset: u64, problem: impl Into<String>) -> Self {
@@ -61,6 +60,6 @@ impl Error {
     /// Whether the disk had no room left.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+        matches!(self, Self::Io { cause, .. } if matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
     }
 }

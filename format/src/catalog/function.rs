@@ -185,6 +185,9 @@ const fn rt_launch(symbol: &'static str) -> Function {
 const fn dr_launch(symbol: &'static str) -> Function {
     dr(symbol, Class::Launch).ptr(S(0)).stream(S(8))
 }
+const fn graph_launch(symbol: &'static str) -> Function {
+    Function::new(symbol, Layer::Graph, Class::Launch).ptr(S(0)).stream(S(1))
+}
 /// destination, source, bytes, direction
 const fn rt_copy(symbol: &'static str) -> Function {
     rt(symbol, Class::Copy).ptr(S(0)).ptr2(S(1)).bytes(S(2)).copy(Slot32(3))
@@ -290,6 +293,11 @@ pub const FUNCTIONS: &[Function] = &[
     rt("cudaEventRecordWithFlags_ptsz", Event).ptr(S(0)).stream(S(1)),
     rt("cudaStreamWaitEvent", Event).ptr(S(1)).stream(S(0)),
     rt("cudaStreamWaitEvent_ptsz", Event).ptr(S(1)).stream(S(0)),
+    // graphs: graph, stream
+    graph_launch("cudaGraphLaunch"),
+    graph_launch("cudaGraphLaunch_ptsz"),
+    graph_launch("cuGraphLaunch"),
+    graph_launch("cuGraphLaunch_ptsz"),
     // driver: launches
     dr_launch("cuLaunchKernel"),
     dr_launch("cuLaunchKernel_ptsz"),
@@ -379,8 +387,9 @@ mod tests {
     fn every_row_is_sound() {
         for (i, f) in FUNCTIONS.iter().enumerate() {
             assert_eq!(function_number(f.symbol), Some(i), "{} stands twice", f.symbol);
-            let prefix = if f.layer == Layer::Runtime { "cuda" } else { "cu" };
-            assert!(f.symbol.starts_with(prefix), "{}", f.symbol);
+            let of_runtime = f.symbol.starts_with("cuda");
+            assert!(f.symbol.starts_with("cu"), "{}", f.symbol);
+            assert!(f.layer == Layer::Graph || of_runtime == (f.layer == Layer::Runtime), "{}", f.symbol);
             // The BPF side carries six words.
             let words = [f.ptr, f.ptr2, f.bytes, f.times, f.copy, f.stream];
             let carried = words.iter().filter(|a| !matches!(a, Arg::None | Arg::Always(_))).count();

@@ -63,8 +63,11 @@ pub struct Timeline<'t> {
     tasks: Vec<TaskState>,
     stacks: Vec<Stack>,
     cpus: Cpus,
+    /// Whether the trace has sched_waking: sched_wakeup then only says that it took effect.
+    has_waking: bool,
     /// Whether sched_wakeup can confirm an early sched_waking.
     confirms: bool,
+    start_ns: u64,
     repairs: Repairs,
 }
 
@@ -79,7 +82,9 @@ impl<'t> Timeline<'t> {
             tasks: vec![TaskState::default(); tasks],
             stacks: (0..tasks).map(|_| Stack::default()).collect(),
             cpus: Cpus::default(),
+            has_waking: has(Kind::Waking),
             confirms: has(Kind::Waking) && has(Kind::Wakeup),
+            start_ns: trace.span_ns().map_or(0, |(start, _)| start),
             repairs: Repairs::default(),
         }
     }
@@ -185,14 +190,14 @@ impl<'t> Timeline<'t> {
         t.unconfirmed = t.late_wake.take();
         t.switch_out(ts, cpu, e);
         if let (Some(wake), true) = (early, t.is_blocked()) {
-            t.wake(ts, wake);
+            t.wake(ts, wake, self.start_ns);
         }
     }
 
     /// `task` takes the CPU: its stay off it ends.
     fn enter_cpu(&mut self, ts: u64, cpu: u32, task: TaskId, synthesised: bool, sink: &mut impl Sink) {
         let Some(t) = self.tasks.get_mut(task.index()) else { return };
-        match t.switch_in(ts, cpu, task, synthesised) {
+        match t.switch_in(ts, cpu, task, synthesised, self.start_ns) {
             Ok(Some(stay)) => sink.off_cpu(&stay, &self.cpus),
             Ok(None) => {}
             Err(state::Unseen) => self.repairs.dropped += 1,
@@ -244,12 +249,14 @@ impl<'t> Timeline<'t> {
             Some(context) => Waker::Interrupt { context },
             None => Waker::Unknown,
         };
-        t.wake(ts, Wake { at_ns: ts, waker, cpu: Some(target(e.target_cpu)) });
+        let wake = Wake { at_ns: ts, waker, cpu: Some(target(e.target_cpu)) };
+        self.repairs.dropped += u64::from(t.wake(ts, wake, self.start_ns));
     }
 
     fn wakeup(&mut self, ts: u64, e: &Wakeup) {
         let Some(t) = self.tasks.get_mut(e.wakee.index()) else { return };
-        t.queued(ts, target(e.target_cpu));
+        let unseen = t.queued(ts, target(e.target_cpu), !self.has_waking, self.start_ns);
+        self.repairs.dropped += u64::from(unseen);
     }
 
     fn call(&mut self, ts: u64, cpu: u32, e: &Call, sink: &mut impl Sink) {

@@ -38,8 +38,10 @@ pub struct OffCpu {
     pub kind: OffKind,
     /// CPU that it left.
     pub out_cpu: Option<u32>,
-    /// When it left.
+    /// When it left; the trace's start, or where it was lost sight of, when `before` is set.
     pub out_ns: u64,
+    /// Whether it left before `out_ns`, nobody saw when.
+    pub before: bool,
     /// From when on it could have run; none while it is blocked still.
     pub runnable_ns: Option<u64>,
     /// CPU that it waited for then.
@@ -160,6 +162,8 @@ pub(super) enum Now {
         kind: OffKind,
         out_cpu: Option<u32>,
         out_ns: u64,
+        /// Whether it left earlier than `out_ns`.
+        before: bool,
         runnable_ns: Option<u64>,
         wait_cpu: Option<u32>,
         prev_state: u64,
@@ -178,6 +182,8 @@ pub(super) struct TaskState {
     spent: Spent,
     /// Where `now` began to count.
     counted_ns: u64,
+    /// Whether anything was seen of it yet.
+    seen: bool,
     /// It has begun to exit: its next switch-out opens no stay.
     pub(super) exiting: bool,
     /// A wake that was recorded while it ran: it may belong to the switch-out that follows.
@@ -230,17 +236,20 @@ impl TaskState {
     /// It runs, and nobody saw since when.
     pub(super) fn runs_unseen(&mut self, ts: u64, cpu: u32) {
         self.counted_ns = ts;
+        self.seen = true;
         self.now = Now::Running { since_ns: ts, cpu, before: true, synthesised: false };
     }
 
     pub(super) fn born(&mut self, ts: u64, cpu: Option<u32>) {
         let newborn = matches!(self.now, Now::Unknown | Now::Waiting { kind: OffKind::Newborn, .. });
         if newborn {
+            self.seen = true;
             self.counted_ns = ts;
             self.now = Now::Waiting {
                 kind: OffKind::Newborn,
                 out_cpu: None,
                 out_ns: ts,
+                before: false,
                 runnable_ns: Some(ts),
                 wait_cpu: cpu,
                 prev_state: 0,
@@ -251,6 +260,7 @@ impl TaskState {
     }
 
     pub(super) fn switch_out(&mut self, ts: u64, cpu: u32, e: &Switch) {
+        self.seen = true;
         if e.prev_state & DEAD != 0 {
             self.change(ts, Now::Unknown);
             return;
@@ -272,6 +282,7 @@ impl TaskState {
                 kind,
                 out_cpu: Some(cpu),
                 out_ns: ts,
+                before: false,
                 runnable_ns: runnable.then_some(ts),
                 wait_cpu: runnable.then_some(cpu),
                 prev_state: e.prev_state,
@@ -285,8 +296,9 @@ impl TaskState {
         matches!(self.now, Now::Waiting { kind: OffKind::Blocked, runnable_ns: None, .. })
     }
 
-    /// sched_waking, or the early wake of a switch-out.
-    pub(super) fn wake(&mut self, ts: u64, wake: Wake) {
+    /// A wake of a task that it does not change: true where that shows that the task ran and
+    /// blocked again since its last wake, and nobody saw it.
+    pub(super) fn wake(&mut self, ts: u64, wake: Wake, start_ns: u64) -> bool {
         match &mut self.now {
             Now::Waiting { kind: OffKind::Blocked, runnable_ns: runnable @ None, wait_cpu, waker, .. } => {
                 *runnable = Some(ts);
@@ -294,35 +306,65 @@ impl TaskState {
                 *waker = wake.waker;
                 self.unconfirmed = None;
             }
+            Now::Waiting { kind: OffKind::Blocked, runnable_ns: Some(_), .. } => {
+                self.forget(ts);
+                self.woken_unseen(ts, ts, wake);
+                return true;
+            }
             Now::Waiting { .. } => {}
-            Now::Running { .. } | Now::Unknown => {
+            Now::Running { .. } => {
                 self.early_wake = Some(wake);
                 self.late_wake = Some(wake);
             }
+            Now::Unknown => self.woken_unseen(start_ns, ts, wake),
         }
+        false
     }
 
-    /// sched_wakeup: it is on this CPU's run queue now.
-    pub(super) fn queued(&mut self, ts: u64, cpu: u32) {
+    /// It had blocked, nobody saw when; now it can run.
+    fn woken_unseen(&mut self, out_ns: u64, ts: u64, wake: Wake) {
+        if self.exiting {
+            return;
+        }
+        self.counted_ns = ts;
+        self.now = Now::Waiting {
+            kind: OffKind::Blocked,
+            out_cpu: None,
+            out_ns: if self.seen { ts } else { out_ns },
+            before: true,
+            runnable_ns: Some(ts),
+            wait_cpu: wake.cpu,
+            prev_state: 0,
+            syscall: None,
+            waker: wake.waker,
+        };
+        self.seen = true;
+    }
+
+    /// sched_wakeup: it is on this CPU's run queue now. `wakes` is whether the source has no
+    /// sched_waking, so that this is the wake itself; what is returned is as for [`Self::wake`].
+    pub(super) fn queued(&mut self, ts: u64, cpu: u32, wakes: bool, start_ns: u64) -> bool {
+        let wake = Wake { at_ns: ts, waker: Waker::Unknown, cpu: Some(cpu) };
+        if wakes {
+            return self.wake(ts, wake, start_ns);
+        }
         let unconfirmed = self.unconfirmed.take();
         match &mut self.now {
             Now::Waiting { kind: OffKind::Blocked, runnable_ns, wait_cpu, waker, out_ns, .. } => {
                 if runnable_ns.is_none() {
-                    // The waking that belongs to it was recorded just before the switch-out, or the
-                    // source has none.
+                    // The waking that belongs to it was recorded just before the switch-out, or was
+                    // lost.
                     *runnable_ns = Some(unconfirmed.map_or(ts, |_| *out_ns));
                     *waker = unconfirmed.map_or(Waker::Unknown, |w| w.waker);
                 }
                 *wait_cpu = Some(cpu);
             }
             Now::Waiting { wait_cpu, .. } => *wait_cpu = Some(cpu),
-            Now::Running { .. } | Now::Unknown => {
-                // It was woken before it had left: it never will have blocked. Where the source has
-                // no sched_waking this is the early wake itself.
-                self.late_wake = None;
-                self.early_wake = Some(Wake { at_ns: ts, waker: Waker::Unknown, cpu: Some(cpu) });
-            }
+            // It was woken before it had left: it never will have blocked.
+            Now::Running { .. } => self.late_wake = None,
+            Now::Unknown => self.woken_unseen(start_ns, ts, wake),
         }
+        false
     }
 
     pub(super) fn switch_in(
@@ -331,10 +373,26 @@ impl TaskState {
         cpu: u32,
         task: TaskId,
         synthesised: bool,
+        start_ns: u64,
     ) -> Result<Option<OffCpu>, Unseen> {
         let stay = self.open_stay(task);
         let seen = match self.now {
             Now::Waiting { .. } => Ok(stay.map(|stay| OffCpu { back: Some((cpu, ts)), synthesised, ..stay })),
+            // First seen as it takes a CPU: it was off it since before the trace.
+            Now::Unknown if !self.seen => Ok(Some(OffCpu {
+                task,
+                kind: OffKind::Blocked,
+                out_cpu: None,
+                out_ns: start_ns,
+                before: true,
+                runnable_ns: None,
+                wait_cpu: None,
+                back: Some((cpu, ts)),
+                prev_state: 0,
+                syscall: None,
+                waker: Waker::Unknown,
+                synthesised,
+            })),
             Now::Unknown => Ok(None),
             Now::Running { .. } => Err(Unseen),
         };
@@ -345,6 +403,7 @@ impl TaskState {
             self.counted_ns = ts;
         }
         self.change(ts, Now::Running { since_ns: ts, cpu, before: false, synthesised });
+        self.seen = true;
         self.early_wake = None;
         self.late_wake = None;
         self.unconfirmed = None;
@@ -359,7 +418,9 @@ impl TaskState {
 
     /// The stay that it is in, without its end.
     pub(super) fn open_stay(&self, task: TaskId) -> Option<OffCpu> {
-        let Now::Waiting { kind, out_cpu, out_ns, runnable_ns, wait_cpu, prev_state, syscall, waker } = self.now else {
+        let Now::Waiting { kind, out_cpu, out_ns, before, runnable_ns, wait_cpu, prev_state, syscall, waker } =
+            self.now
+        else {
             return None;
         };
         Some(OffCpu {
@@ -367,6 +428,7 @@ impl TaskState {
             kind,
             out_cpu,
             out_ns,
+            before,
             runnable_ns,
             wait_cpu,
             back: None,

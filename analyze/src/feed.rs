@@ -1,0 +1,205 @@
+//! How a process feeds its GPU: its submissions, and the gaps between them.
+
+use ingero_format::Trace;
+use ingero_format::catalog::{Body, Call, Class, END_RETURNED, Kind, TaskId};
+use ingero_replay::{Merge, ProcessId, Processes, Window};
+
+/// Time between the return of one submission, or of the waits that follow it, and the entry of the
+/// next one in the same process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// When the last submission or wait returned.
+    pub start_ns: u64,
+    /// When the next submission was entered.
+    pub end_ns: u64,
+    /// The thread that made that next submission.
+    pub submitter: TaskId,
+}
+
+impl Gap {
+    /// Length of the gap.
+    #[must_use]
+    pub fn len_ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
+}
+
+/// A stretch of one behaviour of one process. Until phases are told apart by their rhythm it is the
+/// stretch from a process's first to its last CUDA call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Phase {
+    /// The process.
+    pub process: ProcessId,
+    /// Entry of its first call.
+    pub start_ns: u64,
+    /// Return of its last call.
+    pub end_ns: u64,
+    /// Launches and copies to the device.
+    pub submissions: u64,
+    /// Its gaps, in order; they do not overlap.
+    pub gaps: Vec<Gap>,
+}
+
+impl Phase {
+    /// Length of the phase.
+    #[must_use]
+    pub fn len_ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
+
+    /// Length of all gaps together.
+    #[must_use]
+    pub fn gaps_ns(&self) -> u64 {
+        self.gaps.iter().map(Gap::len_ns).sum()
+    }
+
+    /// The gaps that share time with `from..to`, with the shared stretch.
+    pub fn gaps_within(&self, from: u64, to: u64) -> impl Iterator<Item = (usize, u64, u64)> {
+        let first = self.gaps.partition_point(|g| g.end_ns <= from);
+        let rest = self.gaps.iter().enumerate().skip(first);
+        rest.take_while(move |(_, g)| g.start_ns < to).map(move |(i, g)| (i, g.start_ns.max(from), g.end_ns.min(to)))
+    }
+}
+
+/// What a call does for the GPU's feed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Submission,
+    Wait,
+    Neither,
+}
+
+fn role(trace: &Trace, call: &Call) -> Role {
+    const HOST_TO_HOST: u64 = 0;
+    const DEVICE_TO_HOST: u64 = 2;
+    match trace.function(call.func).map(|f| f.class) {
+        Some(Class::Launch) => Role::Submission,
+        Some(Class::Sync) => Role::Wait,
+        Some(Class::Copy) => match call.copy {
+            Some(DEVICE_TO_HOST) => Role::Wait,
+            Some(HOST_TO_HOST) => Role::Neither,
+            _ => Role::Submission,
+        },
+        _ => Role::Neither,
+    }
+}
+
+/// One process while its calls are walked.
+struct Walk {
+    phase: Phase,
+    /// Return of the latest submission or wait.
+    fed_until_ns: Option<u64>,
+    /// Ends of the submissions that each thread is in: what it submits within one is the same
+    /// submission, seen from a lower layer.
+    inside: Vec<(TaskId, u64)>,
+}
+
+/// Finds the phases of all processes with CUDA calls, in order of their first call. Only calls that
+/// are entered within the window count.
+pub(crate) fn phases(trace: &Trace, processes: &Processes, window: &Window) -> Vec<Phase> {
+    let mut walks: Vec<Option<Walk>> = Vec::new();
+    let mut order: Vec<ProcessId> = Vec::new();
+    for event in Merge::of(trace, |k| k == Kind::Call) {
+        let Body::Call(call) = event.body else { continue };
+        if !window.holds(event.ts_ns) {
+            continue;
+        }
+        let id = processes.of(call.task);
+        if walks.len() <= id.index() {
+            walks.resize_with(id.index() + 1, || None);
+        }
+        let slot = &mut walks[id.index()];
+        let walk = slot.get_or_insert_with(|| {
+            order.push(id);
+            let phase =
+                Phase { process: id, start_ns: event.ts_ns, end_ns: event.ts_ns, submissions: 0, gaps: Vec::new() };
+            Walk { phase, fed_until_ns: None, inside: Vec::new() }
+        });
+        walk.call(event.ts_ns, &call, role(trace, &call));
+    }
+    order.into_iter().filter_map(|id| walks.get_mut(id.index())?.take()).map(|w| w.phase).collect()
+}
+
+impl Walk {
+    fn call(&mut self, ts: u64, call: &Call, role: Role) {
+        let dur = call.dur_ns.filter(|_| call.end == END_RETURNED).unwrap_or(0);
+        let end = ts.saturating_add(dur);
+        self.phase.end_ns = self.phase.end_ns.max(end);
+        match role {
+            Role::Neither => {}
+            Role::Wait => self.fed_until_ns = self.fed_until_ns.map(|until| until.max(end)),
+            Role::Submission => {
+                self.inside.retain(|(_, until)| *until > ts);
+                if self.inside.iter().any(|(task, _)| *task == call.task) {
+                    return;
+                }
+                self.inside.push((call.task, end));
+                self.phase.submissions += 1;
+                if let Some(until) = self.fed_until_ns
+                    && ts > until
+                {
+                    self.phase.gaps.push(Gap { start_ns: until, end_ns: ts, submitter: call.task });
+                }
+                self.fed_until_ns = Some(self.fed_until_ns.map_or(end, |until| until.max(end)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ingero_format::catalog::Layer;
+    use ingero_replay::fixture::Fixture;
+
+    fn found(f: Fixture) -> Vec<Phase> {
+        let trace = f.finish();
+        phases(&trace, &Processes::new(&trace), &Window::whole(&trace))
+    }
+
+    #[test]
+    fn a_gap_runs_from_the_last_wait_to_the_next_submission() {
+        let mut f = Fixture::new();
+        let a = f.task(1, 1);
+        let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+        let inner = f.func("cuLaunchKernel", Layer::Driver, Class::Launch);
+        let sync = f.func("cudaStreamSynchronize", Layer::Runtime, Class::Sync);
+        f.call(0, 0, a, launch, 10);
+        f.call(2, 0, a, inner, 5);
+        f.call(20, 0, a, sync, 80);
+        f.call(300, 0, a, launch, 10);
+        f.call(320, 0, a, launch, 10);
+        let phases = found(f);
+        assert_eq!(phases.len(), 1);
+        let p = &phases[0];
+        assert_eq!((p.start_ns, p.end_ns, p.submissions), (0, 330, 3));
+        let gaps: Vec<_> = p.gaps.iter().map(|g| (g.start_ns, g.end_ns)).collect();
+        assert_eq!(gaps, [(100, 300), (310, 320)]);
+        assert_eq!(p.gaps_ns(), 210);
+        assert_eq!(p.gaps_within(50, 315).collect::<Vec<_>>(), [(0, 100, 300), (1, 310, 315)]);
+    }
+
+    #[test]
+    fn submissions_of_two_threads_fill_each_others_gaps() {
+        let mut f = Fixture::new();
+        let (a, b) = (f.task(1, 1), f.task(1, 2));
+        let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+        f.call(0, 0, a, launch, 100);
+        f.call(50, 1, b, launch, 100);
+        f.call(200, 0, a, launch, 10);
+        let phases = found(f);
+        assert_eq!(phases[0].gaps, [Gap { start_ns: 150, end_ns: 200, submitter: a }]);
+    }
+
+    #[test]
+    fn processes_have_their_own_phases() {
+        let mut f = Fixture::new();
+        let (a, b) = (f.task(1, 1), f.task(2, 2));
+        let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+        f.call(100, 0, b, launch, 10);
+        f.call(200, 0, a, launch, 10);
+        f.call(400, 0, b, launch, 10);
+        let phases = found(f);
+        assert_eq!(phases.iter().map(|p| (p.start_ns, p.gaps.len())).collect::<Vec<_>>(), [(100, 1), (200, 0)]);
+    }
+}

@@ -1,0 +1,207 @@
+//! Takes in what the timeline tells and keeps the figures.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use ingero_format::Trace;
+use ingero_format::catalog::{Body, Call, TaskId};
+use ingero_replay::{CallSpan, Cpus, Event, OffCpu, OffKind, ProcessId, Processes, Run, Sink, Spent, Window};
+
+use crate::feed::Phase;
+use crate::figures::{GapFigures, PhaseFigures, ProcessFigures, Stretch};
+
+/// Longest waits that are kept per phase.
+const WAITS_KEPT: usize = 8;
+/// Pages of unknown size are taken to be this large.
+const PAGE_BYTES: u64 = 4096;
+
+/// Keeps the figures of a walk.
+pub(crate) struct Ledger<'a> {
+    window: Window,
+    processes: &'a Processes,
+    page_bytes: u64,
+    pub(crate) figures: Vec<ProcessFigures>,
+    pub(crate) phases: Vec<PhaseFigures>,
+    /// Per process: phases in which its threads help, or submit.
+    helps: Vec<Vec<usize>>,
+    /// Whether the source can tell a throttled task from a preempted one.
+    pub(crate) knows_throttling: bool,
+}
+
+impl<'a> Ledger<'a> {
+    pub(crate) fn new(trace: &Trace, processes: &'a Processes, window: Window, phases: Vec<Phase>) -> Self {
+        let ids: Vec<ProcessId> = std::iter::once(ProcessId::IDLE).chain(processes.iter().map(|(id, _)| id)).collect();
+        let helps = ids
+            .iter()
+            .map(|&id| {
+                let helps = |p: &Phase| id != ProcessId::IDLE && processes.descends(id, p.process);
+                phases.iter().enumerate().filter(|(_, p)| helps(p)).map(|(i, _)| i).collect()
+            })
+            .collect();
+        let phases = phases
+            .into_iter()
+            .map(|phase| PhaseFigures {
+                gaps: vec![GapFigures::default(); phase.gaps.len()],
+                helpers_behind: BTreeMap::new(),
+                submitter_behind: BTreeMap::new(),
+                helpers: BTreeMap::new(),
+                waits: Vec::new(),
+                phase,
+            })
+            .collect();
+        Self {
+            window,
+            processes,
+            page_bytes: trace.meta("page_size").and_then(|s| s.parse().ok()).unwrap_or(PAGE_BYTES),
+            figures: vec![ProcessFigures::default(); ids.len()],
+            phases,
+            helps,
+            knows_throttling: false,
+        }
+    }
+
+    /// Sorts what has to be sorted once the walk is over.
+    pub(crate) fn close(&mut self) {
+        for op in self.figures.iter_mut().flat_map(|f| f.ops.values_mut()) {
+            op.durations_ns.sort_unstable();
+        }
+        for phase in &mut self.phases {
+            keep_longest(&mut phase.waits);
+        }
+    }
+
+    fn process(&mut self, task: TaskId) -> &mut ProcessFigures {
+        let at = self.processes.of(task).index();
+        // Every task has its process by construction; the idle one stands in for a miss.
+        let at = if at < self.figures.len() { at } else { 0 };
+        &mut self.figures[at]
+    }
+
+    /// Adds a thread's state over `from..to` to the gaps of the phases that it matters to.
+    fn overlay(&mut self, task: TaskId, from: u64, to: u64, spent: impl Fn(u64, u64) -> Spent) {
+        let process = self.processes.of(task);
+        let Some(helps) = self.helps.get(process.index()) else { return };
+        for &at in helps {
+            let Some(p) = self.phases.get_mut(at) else { continue };
+            for (gap, from, to) in p.phase.gaps_within(from, to) {
+                let part = spent(from, to);
+                let submits = p.phase.gaps.get(gap).is_some_and(|g| g.submitter == task);
+                let Some(figures) = p.gaps.get_mut(gap) else { continue };
+                if submits {
+                    figures.submitter += part;
+                } else {
+                    figures.helpers += part;
+                    *p.helpers.entry(task).or_default() += part;
+                }
+            }
+        }
+    }
+
+    /// Adds who held the CPU while `task` could have run, to its process and to the phases' gaps.
+    fn blame(&mut self, stay: &OffCpu, cpus: &Cpus, from: u64, to: u64) {
+        let Some(cpu) = stay.wait_cpu else { return };
+        let processes = self.processes;
+        let behind = &mut self.process(stay.task).behind;
+        cpus.holders(cpu, from, to, |holder, ns| *behind.entry(processes.of(holder)).or_default() += ns);
+        let Some(helps) = self.helps.get(processes.of(stay.task).index()) else { return };
+        for &at in helps {
+            let Some(p) = self.phases.get_mut(at) else { continue };
+            for (gap, from, to) in p.phase.gaps_within(from, to) {
+                let submits = p.phase.gaps.get(gap).is_some_and(|g| g.submitter == stay.task);
+                let behind = if submits { &mut p.submitter_behind } else { &mut p.helpers_behind };
+                cpus.holders(cpu, from, to, |holder, ns| *behind.entry(processes.of(holder)).or_default() += ns);
+                p.waits.push(Stretch { task: stay.task, start_ns: from, end_ns: to });
+                if p.waits.len() >= 32 * WAITS_KEPT {
+                    keep_longest(&mut p.waits);
+                }
+            }
+        }
+    }
+}
+
+fn keep_longest(waits: &mut Vec<Stretch>) {
+    waits.sort_by_key(|w| (Reverse(w.len_ns()), w.start_ns, w.task));
+    waits.truncate(WAITS_KEPT);
+}
+
+impl Sink for Ledger<'_> {
+    fn event(&mut self, event: &Event) {
+        let within = self.window.holds(event.ts_ns);
+        match &event.body {
+            Body::Switch(e) => {
+                self.knows_throttling |= e.throttled.is_some();
+                if within && e.prev != TaskId(0) {
+                    self.process(e.prev).context_switches += 1;
+                }
+            }
+            Body::PageAlloc(e) if within => {
+                let bytes = self.page_bytes.saturating_mul(1 << e.order.min(32));
+                let p = self.process(e.task);
+                p.page_allocs += 1;
+                p.page_alloc_bytes = p.page_alloc_bytes.saturating_add(bytes);
+            }
+            _ => {}
+        }
+    }
+
+    fn off_cpu(&mut self, stay: &OffCpu, cpus: &Cpus) {
+        let w = self.window;
+        let end = stay.back.map_or(w.to_ns, |(_, at)| at);
+        self.overlay(stay.task, stay.out_ns.max(w.from_ns), end.min(w.to_ns), |from, to| stay.spent(from, to));
+        if end <= w.from_ns || stay.out_ns >= w.to_ns {
+            return;
+        }
+        let closed = stay.back.is_some() && !stay.before && stay.out_ns >= w.from_ns && end <= w.to_ns;
+        let spent = stay.spent(w.from_ns, w.to_ns);
+        if stay.kind != OffKind::Newborn {
+            let f = &mut self.process(stay.task).off_cpu;
+            if closed {
+                f.count += 1;
+                f.sum_ns += spent.total_ns();
+                f.max_ns = f.max_ns.max(spent.total_ns());
+                f.spent += spent;
+                f.synthesised += u64::from(stay.synthesised);
+            } else {
+                f.unfinished_ns += spent.total_ns();
+            }
+        }
+        // What is blamed adds up to no more than the runnable time that is reported.
+        if closed
+            && stay.kind != OffKind::Newborn
+            && stay.kind != OffKind::Throttled
+            && let Some(from) = stay.runnable_ns
+        {
+            self.blame(stay, cpus, from, end);
+        }
+    }
+
+    fn run(&mut self, run: &Run) {
+        let w = self.window;
+        let end = run.end_ns.unwrap_or(w.to_ns.min(w.trace_end_ns)).min(w.to_ns);
+        let start = run.start_ns.max(w.from_ns);
+        if end > start {
+            self.process(run.task).on_cpu_ns += end - start;
+            self.overlay(run.task, start, end, |from, to| Spent { running_ns: to - from, ..Spent::default() });
+        }
+    }
+
+    fn call(&mut self, span: &CallSpan) {
+        if !self.window.holds(span.start_ns) {
+            return;
+        }
+        let op = self.process(span.call.task).ops.entry(span.call.func).or_default();
+        op.durations_ns.push(span.dur_ns());
+        op.errors += u64::from(span.call.result.is_some_and(|r| r != 0));
+        op.self_ns += span.self_ns;
+        op.spent += span.spent;
+        if let Some(bytes) = span.call.bytes {
+            op.bytes = Some(op.bytes.unwrap_or(0).saturating_add(bytes));
+        }
+    }
+
+    fn unreturned(&mut self, at_ns: u64, call: &Call) {
+        if self.window.holds(at_ns) {
+            self.process(call.task).ops.entry(call.func).or_default().unreturned += 1;
+        }
+    }
+}

@@ -152,7 +152,9 @@ fn act(role: &str) {
         "calls in a grandchild" => {
             let mut grandchild = Puppet::new("calls");
             grandchild.go();
+            assert!(grandchild.end().success());
         }
+        "spin" => spin(Duration::from_millis(600)),
         "load" => {
             // SAFETY: a library without side effects.
             let library = unsafe { libc::dlopen(c"libresolv.so.2".as_ptr(), libc::RTLD_NOW) };
@@ -174,6 +176,13 @@ fn act(role: &str) {
             unsafe { libc::syscall(libc::SYS_exit, 0) };
         }
         other => panic!("unknown role {other}"),
+    }
+}
+
+fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        black_box(start);
     }
 }
 
@@ -261,7 +270,20 @@ struct Seen {
 
 impl Seen {
     fn drain(&mut self, drain: &mut Drain) {
-        let keep = |event: WireEvent<'_>| match event {
+        let mut last_ns = 0;
+        let keep = |event: WireEvent<'_>| {
+            if !matches!(event, WireEvent::Mapped(_)) {
+                // Interrupts may swap neighbours of one CPU.
+                assert!(event.header().ts_ns + 50_000 > last_ns, "{event:?} after {last_ns} ns");
+                last_ns = last_ns.max(event.header().ts_ns);
+            }
+            self.keep(event);
+        };
+        drain.read(usize::MAX, keep).unwrap();
+    }
+
+    fn keep(&mut self, event: WireEvent<'_>) {
+        match event {
             WireEvent::Switch(record) => self.switches.push(*record),
             WireEvent::Waking(record) => self.wakings.push(*record),
             WireEvent::Wakeup(_) | WireEvent::WakeupNew(_) => self.wakeups += 1,
@@ -273,8 +295,7 @@ impl Seen {
             WireEvent::Mapped(record) => self.mapped.push(record.tgid),
             WireEvent::CallEntry(record, args) => self.entries.push((*record, args.to_vec())),
             WireEvent::CallReturn(record, out) => self.returns.push((*record, out)),
-        };
-        drain.read(usize::MAX, keep).unwrap();
+        }
     }
 
     fn entries_of(&self, function: u32) -> Vec<&(CallEntry, Vec<u64>)> {
@@ -456,21 +477,26 @@ fn what_does_not_fit_is_counted() {
 }
 
 #[test]
-fn a_full_ring_rings_the_bell() {
+fn the_bell_rings_when_a_ring_fills_and_not_before() {
     let _turn = turn();
     let mut child = Puppet::new("calls");
-    let options = Options { ring_bytes: Some(64 << 10), ..only_calls(UprobeLinks::Auto) };
-    let mut kernel = Kernel::load(&options).unwrap();
-    let drain = kernel.take_drain().unwrap();
-    describe_functions(&kernel);
-    kernel.set_target(child.pid()).unwrap();
-    let attached = kernel.attach_calls("/proc/self/exe", &probes()).unwrap();
-    child.tell();
-    let start = Instant::now();
-    drain.wait(Duration::from_secs(20)).unwrap();
-    assert!(start.elapsed() < Duration::from_secs(10), "the bell rang, not the alarm");
-    child.wait_for("done");
-    drop(attached);
+    let options = only_calls(UprobeLinks::Auto);
+    let mut waits = Vec::new();
+    for ring_bytes in [1 << 20, 64 << 10] {
+        let mut kernel = Kernel::load(&Options { ring_bytes: Some(ring_bytes), ..options.clone() }).unwrap();
+        let drain = kernel.take_drain().unwrap();
+        describe_functions(&kernel);
+        kernel.set_target(child.pid()).unwrap();
+        let attached = kernel.attach_calls("/proc/self/exe", &probes()).unwrap();
+        child.go();
+        let start = Instant::now();
+        drain.wait(Duration::from_millis(500)).unwrap();
+        waits.push(start.elapsed());
+        drop(attached);
+    }
+    // 250 kB of records are below a quarter of what two rings of the first size hold, one at least.
+    assert!(waits[0] >= Duration::from_millis(490), "{waits:?}");
+    assert!(waits[1] < Duration::from_millis(250), "{waits:?}");
     child.end();
 }
 
@@ -674,29 +700,90 @@ fn pin_to_first_cpu() {
 #[test]
 fn preemption_is_no_blocking() {
     let _turn = turn();
-    let mut tids = Vec::new();
+    let mut ran = [(0, 0, 0); 2];
     let seen = record(&only_switches(), |_| {
-        let spin = || {
+        let compete = || {
             pin_to_first_cpu();
-            let start = Instant::now();
-            while start.elapsed() < Duration::from_millis(200) {
-                black_box(start);
-            }
+            spin(Duration::from_millis(200));
         };
-        let threads = [on_a_thread(spin), on_a_thread(spin)];
-        tids = threads.map(|thread| thread.join().unwrap().0).to_vec();
+        let threads = [on_a_thread(compete), on_a_thread(compete)];
+        ran = threads.map(|thread| thread.join().unwrap());
     });
+    // While both were at it.
+    let [(one, begin, end), (other, other_begin, other_end)] = ran;
+    let time = begin.max(other_begin)..end.min(other_end);
     let preempted: Vec<&Switch> = seen
         .switches
         .iter()
-        .filter(|switch| tids.contains(&switch.header.tid) && switch.header.flags & switch_flag::PREEMPTED != 0)
+        .filter(|switch| time.contains(&switch.header.ts_ns))
+        .filter(|switch| [(one, other), (other, one)].contains(&(switch.header.tid, switch.next_tid)))
         .collect();
     assert!(preempted.len() >= 4, "{}", preempted.len());
     for switch in preempted {
+        assert!(switch.is_runnable(), "{switch:?}");
         assert_eq!((switch.prev_state, switch.syscall, switch.header.cpu), (0, SYSCALL_UNRECORDED, 0));
-        assert_eq!(switch.blocking_syscall(), None);
-        assert!(switch.prev_prio >= 100 && switch.is_runnable());
+        assert_eq!((switch.blocking_syscall(), switch.header.flags & switch_flag::THROTTLED), (None, 0));
+        assert!((100..140).contains(&switch.prev_prio) && (100..140).contains(&switch.next_prio));
     }
+}
+
+/// A group of cgroup version 1 with a quota of a fifth of a CPU, removed when dropped.
+struct Quota(std::path::PathBuf);
+
+impl Quota {
+    fn new() -> Option<Self> {
+        let group = std::path::Path::new("/sys/fs/cgroup/cpu").join(format!("ingero-test-{}", std::process::id()));
+        std::fs::create_dir(&group).ok()?;
+        let quota = Self(group);
+        std::fs::write(quota.0.join("cpu.cfs_quota_us"), "20000").ok()?;
+        Some(quota)
+    }
+
+    fn throttled_ns(&self) -> u64 {
+        let stat = std::fs::read_to_string(self.0.join("cpu.stat")).unwrap();
+        stat.lines().find_map(|line| line.strip_prefix("throttled_time ")).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_quota_is_no_preemption() {
+    let _turn = turn();
+    let Some(quota) = Quota::new() else {
+        println!("no cgroup v1 cpu controller here: nothing to see");
+        return;
+    };
+    let mut child = Puppet::new("spin");
+    let pid = child.pid();
+    std::fs::write(quota.0.join("cgroup.procs"), pid.to_string()).unwrap();
+    let mut can_tell = false;
+    let seen = record(&only_switches(), |kernel| {
+        can_tell = kernel.facts().throttling;
+        child.go();
+    });
+    child.end();
+    let of_child: Vec<&Switch> = seen.switches.iter().filter(|switch| switch.prev_tgid == pid).collect();
+    let throttled = |switch: &&&Switch| switch.header.flags & switch_flag::THROTTLED != 0;
+    if !can_tell {
+        assert!(of_child.iter().all(|switch| switch.header.flags & switch_flag::THROTTLE_UNKNOWN != 0));
+        return;
+    }
+    let mut waited_ns = 0;
+    for out in of_child.iter().filter(throttled) {
+        let back = seen.switches.iter().find(|switch| {
+            switch.next_tid == out.header.tid && switch.header.ts_ns > out.header.ts_ns
+        });
+        waited_ns += back.map_or(0, |back| back.header.ts_ns - out.header.ts_ns);
+    }
+    let kernel_says_ns = quota.throttled_ns();
+    println!("{} waits for the quota of {waited_ns} ns, cpu.stat: {kernel_says_ns} ns", of_child.iter().filter(throttled).count());
+    assert!(of_child.iter().filter(throttled).count() >= 3);
+    assert!(waited_ns.abs_diff(kernel_says_ns) < kernel_says_ns / 4);
 }
 
 #[test]

@@ -85,7 +85,8 @@ pub struct Header {
 
 /// Bits of [`Header::flags`] in a [`Switch`].
 pub mod switch_flag {
-    /// It would have gone on running: someone else was chosen.
+    /// It was taken off in the middle of kernel code, whatever state it was about to enter. A thread taken off
+    /// on its way back to user space has no such mark: it is just runnable, as after `sched_yield`.
     pub const PREEMPTED: u8 = 1;
     /// A CPU quota took it off, no other task.
     pub const THROTTLED: u8 = 2;
@@ -135,8 +136,9 @@ pub struct Switch {
     pub next_tid: u32,
     /// Process of the thread that came.
     pub next_tgid: u32,
-    /// The kernel's own state word of the thread that left (not the tracefs encoding): 0 is runnable,
-    /// and always so for a preempted thread.
+    /// The kernel's own state word of the thread that left, with bits above those that tracefs shows:
+    /// 0 runnable (always so with [`switch_flag::PREEMPTED`]), 1 interruptible, 2 uninterruptible sleep,
+    /// 4 stopped, 8 traced, 0x80 dead.
     pub prev_state: u32,
     /// Kernel priority, 0 to 139 (120 is nice 0), below 0 for deadline tasks.
     pub prev_prio: i16,

@@ -69,19 +69,14 @@ pub fn call_return(ctx: RetProbeContext) -> u32 {
     let (function, regs) = (cookie(&ctx), registers(&ctx));
     let Some(spec) = FUNCTIONS.get(function) else { return 0 };
     let sp = arch::entry_sp_at_return(regs);
-    let head = |flags| CallReturn {
-        header: ring::header(Kind::CallReturn, task, flags),
-        tgid: task.tgid,
-        function,
-        sp,
-        result: arch::result(regs),
-    };
+    let head = |header| CallReturn { header, tgid: task.tgid, function, sp, result: arch::result(regs) };
     if spec.out_ptr == 0 {
-        ring::emit(Kind::CallReturn, head(0));
+        ring::emit(Kind::CallReturn, task, 0, head);
     } else if let Some(out) = take_out(task.tid, sp).and_then(read_user::<u64>) {
-        ring::emit(Kind::CallReturn, ReturnWithOut { head: head(return_flag::HAS_OUT), out });
+        let with_out = |header| ReturnWithOut { head: head(header), out };
+        ring::emit(Kind::CallReturn, task, return_flag::HAS_OUT, with_out);
     } else {
-        ring::emit(Kind::CallReturn, head(return_flag::OUT_UNREAD));
+        ring::emit(Kind::CallReturn, task, return_flag::OUT_UNREAD, head);
     }
     0
 }
@@ -118,11 +113,10 @@ fn read_user<T: Copy>(address: u64) -> Option<T> {
 
 #[inline(always)]
 fn emit_entry<const N: usize>(task: Task, function: u32, regs: &pt_regs, spec: &FunctionSpec) {
-    // The time stamp comes first: reading arguments is already the call's own time.
-    let mut header = ring::header(Kind::CallEntry, task, 0);
     let sp = arch::entry_sp(regs);
     let registers = if N > 0 { arch::argument_registers(regs) } else { [0; arch::REGISTER_ROOM] };
     let Some(mut room) = ring::reserve::<EntryWith<N>>(Kind::CallEntry) else { return };
+    let mut header = room.header(Kind::CallEntry, task, 0);
     let record = room.as_mut_ptr();
     let mut bit = 1;
     for n in 0..N {
@@ -133,9 +127,11 @@ fn emit_entry<const N: usize>(task: Task, function: u32, regs: &pt_regs, spec: &
         // SAFETY: `n` is below N, the number of words that `record` has room for.
         unsafe { (&raw mut (*record).words).cast::<u64>().add(n).write(word.unwrap_or(0)) };
     }
-    // SAFETY: `record` points at room for this struct.
-    unsafe { (&raw mut (*record).head).write(CallEntry { header, tgid: task.tgid, function, sp }) };
-    ring::submit(room);
+    // SAFETY: `record` points at room for this struct, and then all of it is written.
+    unsafe {
+        (&raw mut (*record).head).write(CallEntry { header, tgid: task.tgid, function, sp });
+        room.submit();
+    }
 }
 
 #[inline(always)]

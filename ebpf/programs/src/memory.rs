@@ -16,14 +16,11 @@ pub fn mm_page_alloc(ctx: TracePointContext) -> u32 {
     let word = |offset: u32| kernel::read::<u32>(fields.wrapping_add(u64::from(offset))).unwrap_or(0);
     let order = word(config!(page_alloc_order)) as u8 & 0xf;
     let migratetype = word(config!(page_alloc_migratetype)) as u8 & 0xf;
-    ring::emit(
-        Kind::PageAlloc,
-        PageAlloc {
-            header: ring::header(Kind::PageAlloc, task, order | migratetype << 4),
-            pfn: kernel::read(fields.wrapping_add(u64::from(config!(page_alloc_pfn)))).unwrap_or(u64::MAX),
-            tgid: task.tgid,
-            gfp_flags: word(config!(page_alloc_gfp)),
-        },
-    );
+    ring::emit(Kind::PageAlloc, task, order | migratetype << 4, |header| PageAlloc {
+        header,
+        pfn: kernel::read(fields.wrapping_add(u64::from(config!(page_alloc_pfn)))).unwrap_or(u64::MAX),
+        tgid: task.tgid,
+        gfp_flags: word(config!(page_alloc_gfp)),
+    });
     0
 }

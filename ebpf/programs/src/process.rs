@@ -26,17 +26,14 @@ pub fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
     let (parent, child) = (typed_argument(&ctx, 0), typed_argument(&ctx, 1));
     let (parent_is, child_is) = (parent.task(), child.task());
     targets::forked(parent_is, child_is);
-    ring::emit(
-        Kind::Fork,
-        Fork {
-            header: ring::header(Kind::Fork, parent_is, 0),
-            parent_tgid: parent_is.tgid,
-            child_tid: child_is.tid,
-            child_tgid: child_is.tgid,
-            reserved: 0,
-            child_comm: comm(child),
-        },
-    );
+    ring::emit(Kind::Fork, parent_is, 0, |header| Fork {
+        header,
+        parent_tgid: parent_is.tgid,
+        child_tid: child_is.tid,
+        child_tgid: child_is.tgid,
+        reserved: 0,
+        child_comm: comm(child),
+    });
     0
 }
 
@@ -47,16 +44,17 @@ pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
     let is = task.task();
     let filename = binprm.field::<u64>(config!(binprm_filename));
     let Some(mut room) = ring::reserve::<Exec>(Kind::Exec) else { return 0 };
+    let header = room.header(Kind::Exec, is, 0);
     let record = room.as_mut_ptr();
-    // SAFETY: `record` points at room for one Exec. It is filled in place since half a stack is too small.
+    // SAFETY: `record` points at room for one Exec. It is filled in place, as it would take over half the stack.
     unsafe {
-        (&raw mut (*record).header).write(ring::header(Kind::Exec, is, 0));
+        (&raw mut (*record).header).write(header);
         (&raw mut (*record).tgid).write(is.tgid);
         (&raw mut (*record).old_tid).write(ctx.arg::<u64>(1) as u32);
         (&raw mut (*record).comm).write(comm(task));
         kernel::read_str(&raw mut (*record).filename, filename);
+        room.submit();
     }
-    ring::submit(room);
     0
 }
 
@@ -79,14 +77,11 @@ pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
     if flags & exit_flag::GROUP_DEAD != 0 {
         targets::died(is.tgid);
     }
-    ring::emit(
-        Kind::Exit,
-        Exit {
-            header: ring::header(Kind::Exit, is, flags),
-            tgid: is.tgid,
-            exit_code: task.field(config!(task_exit_code)),
-        },
-    );
+    ring::emit(Kind::Exit, is, flags, |header| Exit {
+        header,
+        tgid: is.tgid,
+        exit_code: task.field(config!(task_exit_code)),
+    });
     0
 }
 
@@ -97,9 +92,6 @@ pub fn task_rename(ctx: BtfTracePointContext) -> i32 {
     let mut name = [0; TASK_COMM_BYTES];
     // SAFETY: `name` is a local of that size.
     unsafe { kernel::read_str(&raw mut name, ctx.arg::<u64>(1)) };
-    ring::emit(
-        Kind::Rename,
-        Rename { header: ring::header(Kind::Rename, is, 0), tgid: is.tgid, reserved: 0, comm: name },
-    );
+    ring::emit(Kind::Rename, is, 0, |header| Rename { header, tgid: is.tgid, reserved: 0, comm: name });
     0
 }

@@ -1,22 +1,47 @@
-//! The ring, and the accounts of what did not get into it.
+//! The rings, and the accounts of what did not get into them.
 //!
-//! One ring for all kinds: records then come out nearly in the order of their time stamps, and the
-//! producers' lock is no bottleneck at the rates that were measured (see `ingero_record::kernel::ring`).
+//! Each CPU has a ring of its own (machines with very many CPUs share some). A single ring for all was tried:
+//! its producers take turns at one lock, and on 16 CPUs that do nothing but call, an entry and a return then
+//! cost RING_ONE instead of RING_OWN (`record/examples/kernel_cost.rs`, kernel 6.18). Rings for families of kinds would
+//! not have helped, since calls alone did that. The reader merges by time stamp.
 
 use aya_ebpf::{
-    bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
-    helpers::generated::{bpf_get_smp_processor_id, bpf_ktime_get_ns},
+    bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP, bpf_map_def, bpf_map_type},
+    helpers::generated::{
+        bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_map_lookup_elem, bpf_ringbuf_query, bpf_ringbuf_reserve,
+        bpf_ringbuf_submit,
+    },
     macros::map,
-    maps::{Array, PerCpuArray, RingBuf, ring_buf::RingBufEntry},
+    maps::{Array, PerCpuArray},
 };
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::{
+    cell::UnsafeCell,
+    ffi::c_void,
+    sync::atomic::{AtomicU64, Ordering},
+};
 use ingero_ebpf_common::{Header, Kind, LossCell};
 
 use crate::{Task, config};
 
-/// The recorder sets its size.
-#[map]
-static EVENTS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
+/// A map of maps: CPU number to ring. aya-ebpf has no type for one.
+#[repr(transparent)]
+struct Rings(UnsafeCell<bpf_map_def>);
+
+// SAFETY: a definition that only the loader reads.
+unsafe impl Sync for Rings {}
+
+/// The recorder creates the rings, and sets how many entries this has.
+#[unsafe(link_section = "maps")]
+#[unsafe(no_mangle)]
+static RINGS: Rings = Rings(UnsafeCell::new(bpf_map_def {
+    type_: bpf_map_type::BPF_MAP_TYPE_ARRAY_OF_MAPS,
+    key_size: 4,
+    value_size: 4,
+    max_entries: 1,
+    map_flags: 0,
+    id: 0,
+    pinning: 0,
+}));
 
 /// Indexed by kind.
 #[map]
@@ -26,9 +51,10 @@ static LOSSES: PerCpuArray<LossCell> = PerCpuArray::with_max_entries(Kind::ALL.l
 #[map]
 static LOOK: Array<u64> = Array::with_max_entries(1, 0);
 
-/// Past the fill mark, bytes in which a record still rings the bell: enough that some record of every CPU
-/// lands in it, little enough that a slow reader is not rung for each record. A bell costs an interrupt.
-const BELL_BYTES: u64 = 16 << 10;
+/// Past the fill mark, bytes in which a record still rings the bell: enough that some record lands in it even
+/// where CPUs share the ring, little enough that a slow reader is not rung for each record, since a bell
+/// costs an interrupt.
+const BELL_BYTES: u64 = 4 << 10;
 
 #[inline(always)]
 pub(crate) fn now_ns() -> u64 {
@@ -36,37 +62,73 @@ pub(crate) fn now_ns() -> u64 {
     unsafe { bpf_ktime_get_ns() }
 }
 
-#[inline(always)]
-pub(crate) fn header(kind: Kind, task: Task, flags: u8) -> Header {
-    // SAFETY: the helper has no preconditions.
-    let cpu = unsafe { bpf_get_smp_processor_id() } as u16;
-    Header { ts_ns: now_ns(), tid: task.tid, cpu, kind: kind as u8, flags }
+/// Room for one record in the ring of this CPU. It must be submitted: the verifier insists.
+pub(crate) struct Room<T> {
+    ring: *mut c_void,
+    record: *mut T,
+    cpu: u32,
 }
 
-/// Room for one record, counted as a loss when there is none.
+/// Takes room for a record of this kind; counted as a loss when there is none.
 #[inline(always)]
-pub(crate) fn reserve<T: 'static>(kind: Kind) -> Option<RingBufEntry<T>> {
-    let room = EVENTS.reserve::<T>(0);
-    if room.is_none() {
+pub(crate) fn reserve<T>(kind: Kind) -> Option<Room<T>> {
+    // SAFETY: the map and a key of its size; the ring comes from that map; and no precondition for the CPU.
+    // Probes do not migrate while they run.
+    let (ring, record, cpu) = unsafe {
+        let cpu = bpf_get_smp_processor_id() as u32;
+        let ring = bpf_map_lookup_elem(RINGS.0.get().cast(), (&raw const cpu).cast());
+        if ring.is_null() {
+            (ring, core::ptr::null_mut(), cpu)
+        } else {
+            (ring, bpf_ringbuf_reserve(ring, size_of::<T>() as u64, 0), cpu)
+        }
+    };
+    if record.is_null() {
         count(kind, |cell| &raw mut cell.ring_full);
+        return None;
     }
-    room
+    Some(Room { ring, record: record.cast(), cpu })
 }
 
-/// Hands a filled record to the reader, without waking it below the fill mark.
-#[inline(always)]
-pub(crate) fn submit<T>(room: RingBufEntry<T>) {
-    let past_mark = EVENTS.query(BPF_RB_AVAIL_DATA as u64).wrapping_sub(config!(wakeup_bytes) as u64);
-    let flags = if past_mark < BELL_BYTES { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP };
-    room.submit(flags as u64);
+impl<T> Room<T> {
+    /// A header with the present time. The reader counts on this order, first the room, then the time: a ring
+    /// that it finds empty will not yield anything older than that moment.
+    #[inline(always)]
+    pub(crate) fn header(&self, kind: Kind, task: Task, flags: u8) -> Header {
+        Header { ts_ns: now_ns(), tid: task.tid, cpu: self.cpu as u16, kind: kind as u8, flags }
+    }
+
+    #[inline(always)]
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut T {
+        self.record
+    }
+
+    /// Hands the record to the reader, without waking it below the fill mark.
+    ///
+    /// # Safety
+    /// Every byte of the record must have been written, but for what its kind says is left as it was.
+    #[inline(always)]
+    pub(crate) unsafe fn submit(self) {
+        // SAFETY: both pointers are what the kernel gave for this.
+        unsafe {
+            let unread = bpf_ringbuf_query(self.ring, BPF_RB_AVAIL_DATA as u64);
+            let past_mark = unread.wrapping_sub(config!(wakeup_bytes) as u64);
+            let flags = if past_mark < BELL_BYTES { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP };
+            bpf_ringbuf_submit(self.record.cast(), flags as u64);
+        }
+    }
 }
 
-/// Records a struct that is small enough to be built on the stack.
+/// Records a struct that is small enough to be built on the stack, given its header.
 #[inline(always)]
-pub(crate) fn emit<T: 'static>(kind: Kind, record: T) {
+pub(crate) fn emit<T>(kind: Kind, task: Task, flags: u8, record: impl FnOnce(Header) -> T) {
     if let Some(mut room) = reserve::<T>(kind) {
-        room.write(record);
-        submit(room);
+        let header = room.header(kind, task, flags);
+        // SAFETY: room for a T, which is then filled.
+        unsafe {
+            room.as_mut_ptr().write(record(header));
+            room.submit();
+        }
     }
 }
 

@@ -43,19 +43,16 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
         };
         (state, if state == 0 { SYSCALL_UNRECORDED } else { blocking_syscall(prev_task, prev) })
     };
-    ring::emit(
-        Kind::Switch,
-        Switch {
-            header: ring::header(Kind::Switch, prev_is, flags),
-            prev_tgid: prev_is.tgid,
-            next_tid: next_is.tid,
-            next_tgid: next_is.tgid,
-            prev_state,
-            prev_prio: prev.field::<i32>(config!(task_prio)) as i16,
-            next_prio: next.field::<i32>(config!(task_prio)) as i16,
-            syscall,
-        },
-    );
+    ring::emit(Kind::Switch, prev_is, flags, |header| Switch {
+        header,
+        prev_tgid: prev_is.tgid,
+        next_tid: next_is.tid,
+        next_tgid: next_is.tgid,
+        prev_state,
+        prev_prio: prev.field::<i32>(config!(task_prio)) as i16,
+        next_prio: next.field::<i32>(config!(task_prio)) as i16,
+        syscall,
+    });
     0
 }
 
@@ -94,16 +91,13 @@ fn blocking_syscall(task: *mut task_struct, typed: Typed) -> i32 {
 pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
     let (_, wakee) = task_argument(&ctx, 0);
     let (waker, wakee_is) = (Task::current(), wakee.task());
-    ring::emit(
-        Kind::Waking,
-        Waking {
-            header: ring::header(Kind::Waking, waker, context::flags()),
-            waker_tgid: waker.tgid,
-            wakee_tid: wakee_is.tid,
-            wakee_tgid: wakee_is.tgid,
-            target_cpu: wakee.field(config!(task_cpu)),
-        },
-    );
+    ring::emit(Kind::Waking, waker, context::flags(), |header| Waking {
+        header,
+        waker_tgid: waker.tgid,
+        wakee_tid: wakee_is.tid,
+        wakee_tgid: wakee_is.tgid,
+        target_cpu: wakee.field(config!(task_cpu)),
+    });
     0
 }
 
@@ -125,8 +119,9 @@ pub fn sched_wakeup_new(ctx: BtfTracePointContext) -> i32 {
 fn wakeup(kind: Kind, ctx: &BtfTracePointContext) {
     let (_, wakee) = task_argument(ctx, 0);
     let task = wakee.task();
-    ring::emit(
-        kind,
-        Wakeup { header: ring::header(kind, task, 0), tgid: task.tgid, target_cpu: wakee.field(config!(task_cpu)) },
-    );
+    ring::emit(kind, task, 0, |header| Wakeup {
+        header,
+        tgid: task.tgid,
+        target_cpu: wakee.field(config!(task_cpu)),
+    });
 }

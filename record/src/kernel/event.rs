@@ -3,7 +3,7 @@
 use bytemuck::AnyBitPattern;
 
 use super::{
-    CallEntry, CallReturn, Error, Exec, Exit, Fork, Kind, Mapped, PageAlloc, Rename, Switch, Wakeup, Waking, return_flag,
+    CallEntry, CallReturn, Error, Exec, Exit, Fork, Header, Kind, Mapped, PageAlloc, Rename, Switch, Wakeup, Waking, return_flag,
 };
 
 /// One record, as it lies in the ring.
@@ -36,9 +36,26 @@ pub enum WireEvent<'a> {
 }
 
 impl<'a> WireEvent<'a> {
+    /// Time, thread, CPU and flags, which every record has.
+    pub fn header(&self) -> &'a Header {
+        match self {
+            Self::Switch(record) => &record.header,
+            Self::Waking(record) => &record.header,
+            Self::Wakeup(record) | Self::WakeupNew(record) => &record.header,
+            Self::Fork(record) => &record.header,
+            Self::Exec(record) => &record.header,
+            Self::Exit(record) => &record.header,
+            Self::Rename(record) => &record.header,
+            Self::PageAlloc(record) => &record.header,
+            Self::Mapped(record) => &record.header,
+            Self::CallEntry(record, _) => &record.header,
+            Self::CallReturn(record, _) => &record.header,
+        }
+    }
+
     /// Interprets one record. `bytes` must be aligned to eight, as they are in the ring.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Error> {
-        let kind = bytes.get(std::mem::offset_of!(ingero_ebpf_common::Header, kind)).copied();
+        let kind = bytes.get(std::mem::offset_of!(Header, kind)).copied();
         let known = kind.and_then(Kind::from_wire);
         let event = known.and_then(|kind| match kind {
             Kind::Switch => whole(bytes).map(Self::Switch),
@@ -83,10 +100,9 @@ fn whole<T: AnyBitPattern>(bytes: &[u8]) -> Option<&T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ingero_ebpf_common::Header;
 
     fn words(parts: &[&[u8]]) -> Vec<u64> {
-        bytemuck::pod_collect_to_vec(&parts.concat())
+        parts.concat().chunks(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect()
     }
 
     fn head(kind: Kind, flags: u8) -> Header {

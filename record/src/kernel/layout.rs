@@ -4,12 +4,13 @@
 
 use std::{
     fs,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
 use ingero_ebpf_common::{Config, NO_OFFSET, irq_source};
 
-use super::{Error, btf::Btf};
+use super::{Error, btf::Btf, sys};
 
 const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 
@@ -101,13 +102,14 @@ pub(super) const HARDIRQ_TRACEPOINTS: [&str; 11] = [
     "deferred_error_apic",
 ];
 
-/// A mounted tracefs.
-pub(super) fn tracefs() -> Result<PathBuf, Error> {
-    ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
-        .map(PathBuf::from)
-        .into_iter()
-        .find(|root| root.join("events").is_dir())
-        .ok_or(Error::NoTracefs)
+/// Root of a tracefs: a mounted one, else one that nobody but this process sees, for as long as the second
+/// part lives.
+fn tracefs() -> Result<(PathBuf, Option<OwnedFd>), Error> {
+    let mounted = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(PathBuf::from);
+    match mounted.into_iter().find(|root| root.join("events").is_dir()) {
+        Some(root) => Ok((root, None)),
+        None => sys::private_tracefs().map(|(mount, root)| (root, Some(mount))).map_err(|_| Error::NoTracefs),
+    }
 }
 
 /// One classic tracepoint: its id, and where its fields lie.
@@ -154,7 +156,8 @@ fn parse_field(line: &str) -> Option<(String, u32)> {
 
 /// Adds the fields of `mm_page_alloc`; returns its tracefs id.
 pub(super) fn page_alloc(config: &mut Config) -> Result<u64, Error> {
-    let format = TracepointFormat::read(&tracefs()?, "kmem", "mm_page_alloc")?;
+    let (root, _mount) = tracefs()?;
+    let format = TracepointFormat::read(&root, "kmem", "mm_page_alloc")?;
     config.page_alloc_pfn = format.field("pfn")?;
     config.page_alloc_order = format.field("order")?;
     config.page_alloc_gfp = format.field("gfp_flags")?;
@@ -179,6 +182,13 @@ mod tests {
         assert_eq!((format.id, format.field("pfn").unwrap(), format.field("prev_comm").unwrap()), (42, 32, 12));
         assert!(format.field("order").unwrap_err().to_string().contains("no field order"));
         assert!(TracepointFormat::parse("format:", "f".into()).is_err());
+    }
+
+    #[test]
+    fn a_tracefs_that_is_mounted_nowhere_serves_as_well() {
+        let (_mount, root) = sys::private_tracefs().unwrap();
+        let format = TracepointFormat::read(&root, "kmem", "mm_page_alloc").unwrap();
+        assert!(format.id > 0 && format.field("pfn").is_ok());
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The kernel side of a recording: BPF programs, their maps, and the ring they write into.
+//! The kernel side of a recording: BPF programs, their maps, and the rings they write into.
 //!
 //! Everything that talks to `bpf(2)` or `perf_event_open(2)` is in here; the rest of the recorder sees
-//! [`Kernel`], which loads and attaches, [`Drain`], which hands out records, and [`Loss`].
+//! [`Kernel`], which loads and attaches, [`Drain`], which hands out records in order, and [`Loss`].
 //!
 //! ```no_run
 //! use ingero_record::kernel::{FunctionSpec, Kernel, Options, Probe, WireEvent};
@@ -30,11 +30,10 @@
 use std::{
     ffi::CString,
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::fs::MetadataExt,
     },
     path::Path,
-    time::Duration,
 };
 
 pub use ingero_ebpf_common::{
@@ -46,6 +45,7 @@ use ingero_ebpf_common::{Config, NO_OFFSET, irq_source};
 
 mod btf;
 mod cpus;
+mod drain;
 mod error;
 mod event;
 mod layout;
@@ -57,6 +57,7 @@ mod sys;
 mod uprobe;
 
 pub use btf::BtfError;
+pub use drain::Drain;
 pub use error::Error;
 pub use event::WireEvent;
 pub use losses::{Loss, LossCause};
@@ -74,7 +75,7 @@ use uprobe::Uprobes;
 pub struct Options {
     /// Calls, mappings and page allocations of every process, not only of targets.
     pub all_processes: bool,
-    /// Ring size; rounded up to a power of two. `None`: see [`default_ring_bytes`].
+    /// Size of each ring; rounded up to a power of two. `None`: see [`default_rings`].
     pub ring_bytes: Option<u32>,
     /// `sched_switch` and `sched_waking`.
     pub switches: bool,
@@ -132,18 +133,22 @@ pub struct Facts {
     /// This process sees the ids that the records carry. In another PID namespace `set_target` needs the
     /// ids of the host, and so does whoever reads `/proc`.
     pub initial_pid_namespace: bool,
-    /// Size of the ring.
+    /// Rings: one for each CPU that is online, or fewer on large machines.
+    pub rings: usize,
+    /// Size of each ring.
     pub ring_bytes: u32,
 }
 
-/// Ring size for so many CPUs: 8 MiB each, 16 to 128 MiB in all.
+/// Number and size of the rings for so many CPUs: one each up to 64, of 8 MiB each up to 256 MiB in all.
 ///
-/// A call is at most 144 bytes in the ring with both its records, so a CPU that does nothing but call
-/// (0.8 M a second were measured) fills 8 MiB in 70 ms: fourteen rounds of a 5 ms timer. The upper bound is
-/// memory that the kernel cannot swap.
-pub fn default_ring_bytes(cpus: usize) -> u32 {
+/// A call is at most 136 bytes in the ring with both its records, so a CPU that does nothing but call (0.8 M
+/// a second were measured) fills 8 MiB in 75 ms: fifteen rounds of a 5 ms timer, and the bell rings at a
+/// quarter. The bound in all is there because the kernel cannot swap this memory.
+pub fn default_rings(cpus: usize) -> (usize, u32) {
     const MIB: u32 = 1 << 20;
-    (u32::try_from(cpus).unwrap_or(u32::MAX).saturating_mul(8)).clamp(16, 128).next_power_of_two() * MIB
+    let rings = cpus.clamp(1, 64);
+    let share = 256 / rings as u32;
+    (rings, share.min(8).next_power_of_two() * MIB)
 }
 
 /// Loaded programs and their maps. It stops recording when dropped.
@@ -186,10 +191,10 @@ impl Kernel {
     pub fn load(options: &Options) -> Result<Self, Error> {
         let btf = layout::kernel_btf()?;
         let cpus = cpus::online()?;
-        let ring_bytes = options.ring_bytes.map_or_else(
-            || default_ring_bytes(cpus.len()),
-            |bytes| bytes.max(sys::page_bytes() as u32).checked_next_power_of_two().unwrap_or(1 << 31),
-        );
+        let (ring_count, default_bytes) = default_rings(cpus.len());
+        let ring_bytes = options.ring_bytes.map_or(default_bytes, |bytes| {
+            bytes.max(sys::page_bytes() as u32).checked_next_power_of_two().unwrap_or(1 << 31)
+        });
         let mut config = Config {
             own_tgid: std::process::id(),
             all_processes: u32::from(options.all_processes),
@@ -201,7 +206,11 @@ impl Kernel {
         }
         let page_alloc = if options.page_allocs { Some(layout::page_alloc(&mut config)?) } else { None };
 
-        let object = Loaded::new(ingero_ebpf::OBJECT, &config, ring_bytes)?;
+        let rings = (0..ring_count)
+            .map(|n| Ring::create(&format!("ring{n}"), ring_bytes))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|source| Error::os(format!("creating {ring_count} rings of {ring_bytes} bytes"), source))?;
+        let object = Loaded::new(ingero_ebpf::OBJECT, &config, &ring_of_each_cpu(&rings, &cpus, &cpus::possible()?))?;
         let overruns = Overruns::default();
         let mut losses = Losses::new(object.map("LOSSES")?, object.map("LOOK")?, overruns.clone())?;
         let mut tracepoints = Vec::new();
@@ -223,21 +232,15 @@ impl Kernel {
             losses.watch(kind, program)?;
         }
 
-        let ring = Ring::new(object.map("EVENTS")?, ring_bytes).map_err(|source| Error::os("mapping the ring", source))?;
         let watch = if options.mappings { Some(MappingWatch::open(overruns)?) } else { None };
-        let drain = Drain {
-            ring,
-            watch,
-            targets: object.map("TARGETS")?,
-            own_tgid: config.own_tgid,
-            all_processes: options.all_processes,
-        };
+        let drain = Drain::new(rings, watch, object.map("TARGETS")?, config.own_tgid, options.all_processes)?;
         let facts = Facts {
             multi_links: uprobes.is_multi(),
             interrupt_context: config.irq_source != irq_source::UNKNOWN,
             throttling: config.task_throttled != NO_OFFSET,
             syscalls: config.regs_syscall != NO_OFFSET,
             initial_pid_namespace: std::fs::metadata("/proc/self/ns/pid").is_ok_and(|at| at.ino() == INITIAL_PID_NAMESPACE),
+            rings: ring_count,
             ring_bytes,
         };
         Ok(Self {
@@ -332,6 +335,13 @@ impl Kernel {
     }
 }
 
+/// The ring of each CPU number. Those online get one each, or share evenly; others, should they come, share.
+fn ring_of_each_cpu<'a>(rings: &'a [Ring], online: &[u32], possible: &[u32]) -> Vec<BorrowedFd<'a>> {
+    let numbers = possible.iter().max().map_or(1, |last| last + 1);
+    let place = |cpu: u32| online.iter().position(|one| *one == cpu).unwrap_or(cpu as usize);
+    (0..numbers).filter_map(|cpu| Some(rings.get(place(cpu) % rings.len().max(1))?.as_fd())).collect()
+}
+
 fn is_target(targets: &OwnedFd, tgid: u32) -> Result<bool, Error> {
     let mut value = [0; 4];
     sys::map_lookup(targets.as_fd(), &tgid, &mut value)
@@ -404,71 +414,27 @@ impl Tracepoint {
     }
 }
 
-/// Reads the ring, on the thread that calls it.
-#[derive(Debug)]
-pub struct Drain {
-    ring: Ring,
-    watch: Option<MappingWatch>,
-    targets: OwnedFd,
-    own_tgid: u32,
-    all_processes: bool,
-}
-
-impl Drain {
-    /// Hands at most `limit` ring records to `each`, in the order in which their room was taken, which is
-    /// that of their time stamps but for a few microseconds between CPUs; [`WireEvent::Mapped`] come from
-    /// elsewhere, after the others of their round. Returns the number of records; 0: there are none now.
-    pub fn read(&mut self, limit: usize, mut each: impl FnMut(WireEvent<'_>)) -> Result<usize, Error> {
-        let mut count = 0;
-        let mut problem = None;
-        while count < limit {
-            let decoded = self.ring.next(|bytes| WireEvent::decode(bytes).map(&mut each));
-            match decoded {
-                None => break,
-                Some(Ok(())) => count += 1,
-                Some(Err(error)) => {
-                    problem = Some(error);
-                    break;
-                }
-            }
-        }
-        self.ring.release();
-        if let Some(error) = problem {
-            return Err(error);
-        }
-        let (targets, own, all) = (&self.targets, self.own_tgid, self.all_processes);
-        if let Some(watch) = &mut self.watch {
-            let mut result = Ok(());
-            watch.read(|mapped| {
-                let wanted = mapped.tgid != own
-                    && (all
-                        || is_target(targets, mapped.tgid).unwrap_or_else(|error| {
-                            result = Err(error);
-                            false
-                        }));
-                if wanted {
-                    count += 1;
-                    each(WireEvent::Mapped(&mapped));
-                }
-            });
-            result?;
-        }
-        Ok(count)
-    }
-
-    /// Waits until a quarter of the ring is filled, or for `timeout`.
-    pub fn wait(&self, timeout: Duration) -> Result<(), Error> {
-        self.ring.wait(timeout).map_err(|source| Error::os("waiting for the ring", source))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     #[test]
-    fn ring_grows_with_the_cpus_within_bounds() {
-        let mib = |cpus| default_ring_bytes(cpus) >> 20;
-        assert_eq!([mib(1), mib(2), mib(3), mib(16), mib(500)], [16, 16, 32, 128, 128]);
+    fn rings_grow_with_the_cpus_within_bounds() {
+        let mib = |cpus| {
+            let (rings, bytes) = default_rings(cpus);
+            (rings, bytes >> 20)
+        };
+        assert_eq!([1, 2, 16, 32, 33, 64, 500].map(mib), [(1, 8), (2, 8), (16, 8), (32, 8), (33, 8), (64, 4), (64, 4)]);
+    }
+
+    #[test]
+    fn each_cpu_number_has_a_ring() {
+        let rings: Vec<_> = (0..2).map(|n| Ring::create(&format!("test{n}"), 4096).unwrap()).collect();
+        let fds: Vec<_> = rings.iter().map(|ring| ring.as_fd().as_raw_fd()).collect();
+        let of: Vec<_> =
+            ring_of_each_cpu(&rings, &[1, 3], &[0, 1, 2, 3, 4]).iter().map(AsRawFd::as_raw_fd).collect();
+        assert_eq!(of, [0, 0, 0, 1, 0].map(|n: usize| fds[n]));
     }
 }

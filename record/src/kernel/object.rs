@@ -2,10 +2,10 @@
 
 use std::{
     collections::HashMap,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
-use aya_obj::{EbpfSectionKind, Object, generated::bpf_prog_type};
+use aya_obj::{EbpfSectionKind, Object, generated::{bpf_map_type, bpf_prog_type}};
 use ingero_ebpf_common::Config;
 
 use super::{
@@ -56,8 +56,8 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// Creates the maps; `ring_bytes` must be a power of two and a multiple of the page size.
-    pub(super) fn new(bytes: &[u8], config: &Config, ring_bytes: u32) -> Result<Self, Error> {
+    /// Creates the maps. `rings` holds, for each CPU number, the ring that this CPU writes to.
+    pub(super) fn new(bytes: &[u8], config: &Config, rings: &[BorrowedFd<'_>]) -> Result<Self, Error> {
         let bad = |problem: String| Error::Object { problem };
         let mut object = Object::parse(bytes).map_err(|error| bad(error.to_string()))?;
         object
@@ -66,14 +66,23 @@ impl Loaded {
 
         let mut maps = HashMap::new();
         for (name, map) in &object.maps {
+            let of_rings = map.map_type() == bpf_map_type::BPF_MAP_TYPE_ARRAY_OF_MAPS as u32;
             let shape = MapShape {
                 map_type: map.map_type(),
                 key_size: map.key_size(),
                 value_size: map.value_size(),
-                max_entries: if name == "EVENTS" { ring_bytes } else { map.max_entries() },
+                max_entries: if of_rings { rings.len() as u32 } else { map.max_entries() },
                 flags: map.map_flags(),
             };
-            let fd = sys::map_create(name, shape).map_err(|source| Error::os(format!("creating map {name}"), source))?;
+            let like = rings.first().copied().filter(|_| of_rings);
+            let fd = sys::map_create(name, shape, like)
+                .map_err(|source| Error::os(format!("creating map {name}"), source))?;
+            if of_rings {
+                for (cpu, ring) in (0_u32..).zip(rings) {
+                    sys::map_update(fd.as_fd(), &cpu, bytemuck::bytes_of(&ring.as_raw_fd()))
+                        .map_err(|source| Error::os(format!("giving CPU {cpu} its ring"), source))?;
+                }
+            }
             if map.section_kind() == EbpfSectionKind::Rodata {
                 sys::map_update(fd.as_fd(), &0_u32, map.data())
                     .and_then(|()| sys::map_freeze(fd.as_fd()))

@@ -1,16 +1,17 @@
-//! The reading end of the BPF ring buffer.
+//! The reading end of one BPF ring buffer.
 //!
 //! The kernel maps the data twice in a row, so a record is always contiguous. Producers reserve in order and
 //! commit in any order: the reader stops at the first record that is not committed yet.
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::atomic::{AtomicU32, AtomicU64, Ordering},
-    time::Duration,
 };
 
-use super::sys::{self, Mapping};
+use aya_obj::generated::bpf_map_type;
+
+use super::sys::{self, MapShape, Mapping};
 
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
@@ -33,77 +34,91 @@ pub(super) struct Ring {
     released: u64,
 }
 
+/// What the ring has next.
+#[derive(Debug)]
+pub(super) enum Next<'a> {
+    /// A committed record, aligned to eight.
+    Record(&'a [u8]),
+    /// A record that its producer still writes.
+    Busy,
+    /// Nothing.
+    Nothing,
+}
+
 impl Ring {
-    /// `size_bytes` as the map was created.
-    pub(super) fn new(fd: OwnedFd, size_bytes: u32) -> io::Result<Self> {
+    /// `size_bytes` is a power of two and a multiple of the page size.
+    pub(super) fn create(name: &str, size_bytes: u32) -> io::Result<Self> {
+        let map_type = bpf_map_type::BPF_MAP_TYPE_RINGBUF as u32;
+        let shape = MapShape { map_type, key_size: 0, value_size: 0, max_entries: size_bytes, flags: 0 };
+        let fd = sys::map_create(name, shape, None)?;
         let page_bytes = sys::page_bytes();
         let consumer = Mapping::new(fd.as_fd(), page_bytes, 0, true)?;
         let producer = Mapping::new(fd.as_fd(), page_bytes + 2 * size_bytes as usize, page_bytes, false)?;
-        let mut ring = Self { fd, consumer, producer, page_bytes, size_bytes, read: 0, released: 0 };
-        ring.read = ring.position(&ring.consumer).unwrap_or(0);
-        ring.released = ring.read;
-        Ok(ring)
+        Ok(Self { fd, consumer, producer, page_bytes, size_bytes, read: 0, released: 0 })
     }
 
-    fn position(&self, of: &Mapping) -> Option<u64> {
-        // SAFETY: both mappings begin with a position word, page aligned, which the other side accesses
-        // atomically and which lives as long as the mapping. The producer's page is read-only: only loaded.
-        Some(unsafe { AtomicU64::from_ptr(of.at(0, 8)?.cast()) }.load(Ordering::Acquire))
+    /// Where the producers are; `None` cannot be, the page is mapped.
+    fn produced(&self) -> Option<u64> {
+        // SAFETY: the mapping begins with a position word, page aligned, which the kernel stores atomically and
+        // which lives as long as the mapping. The page is read-only: it is only loaded.
+        Some(unsafe { AtomicU64::from_ptr(self.producer.at(0, 8)?.cast()) }.load(Ordering::Acquire))
     }
 
-    /// Hands the next record to `each`; `None` when there is no committed one.
-    pub(super) fn next<R>(&mut self, each: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    /// Length word of the record at `self.read`; `None` when there is none.
+    fn record_head(&self) -> Option<u32> {
+        if self.read == self.produced()? {
+            return None;
+        }
+        let head = self.producer.at(self.place(), RECORD_HEAD_BYTES)?;
+        // SAFETY: a record head lies here, aligned to eight; the kernel stores it atomically.
+        Some(unsafe { AtomicU32::from_ptr(head.cast()) }.load(Ordering::Acquire))
+    }
+
+    fn place(&self) -> usize {
+        self.page_bytes + (self.read as usize & (self.size_bytes as usize - 1))
+    }
+
+    /// What is next; it stays next until [`Ring::advance`].
+    pub(super) fn peek(&mut self) -> Next<'_> {
         loop {
-            if self.read == self.position(&self.producer)? {
-                return None;
-            }
-            let at = self.page_bytes + (self.read as usize & (self.size_bytes as usize - 1));
-            let head = self.producer.at(at, RECORD_HEAD_BYTES)?;
-            // SAFETY: a record head lies here, aligned to eight; the kernel stores it atomically.
-            let head = unsafe { AtomicU32::from_ptr(head.cast()) }.load(Ordering::Acquire);
+            let Some(head) = self.record_head() else { return Next::Nothing };
             if head & BUSY != 0 {
-                return None;
+                return Next::Busy;
             }
             let len = (head & !DISCARDED) as usize;
-            let record = self.producer.at(at + RECORD_HEAD_BYTES, len)?;
-            let next = self.read + (RECORD_HEAD_BYTES + len).next_multiple_of(8) as u64;
             if head & DISCARDED != 0 {
-                self.read = next;
+                self.advance(len);
                 continue;
             }
-            // SAFETY: inside the mapping as just checked. The record is committed, and the kernel leaves it
-            // alone until the consumer position passes it, which happens after `each` has returned.
-            let result = each(unsafe { std::slice::from_raw_parts(record, len) });
-            self.read = next;
-            if self.read - self.released >= RELEASE_BYTES.min(u64::from(self.size_bytes) / 4) {
-                self.release();
-            }
-            return Some(result);
+            let Some(record) = self.producer.at(self.place() + RECORD_HEAD_BYTES, len) else { return Next::Nothing };
+            // SAFETY: inside the mapping, as `at` has checked. The record is committed, and the kernel leaves it
+            // alone until the consumer position passes it; that takes `&mut self`, which the result borrows.
+            return Next::Record(unsafe { std::slice::from_raw_parts(record, len) });
         }
     }
 
-    /// Gives the room of all read records back to the producers.
+    /// Leaves behind the record of `len` bytes that is next.
+    pub(super) fn advance(&mut self, len: usize) {
+        self.read += (RECORD_HEAD_BYTES + len).next_multiple_of(8) as u64;
+        if self.read - self.released >= RELEASE_BYTES.min(u64::from(self.size_bytes) / 4) {
+            self.release();
+        }
+    }
+
+    /// Gives the room of all records left behind to the producers.
     pub(super) fn release(&mut self) {
         if self.released != self.read
             && let Some(position) = self.consumer.at(0, 8)
         {
-            // SAFETY: as in `position`; this page is writable, and this is its only writer.
+            // SAFETY: the mapping begins with the consumer position, page aligned; this is its only writer.
             unsafe { AtomicU64::from_ptr(position.cast()) }.store(self.read, Ordering::Release);
             self.released = self.read;
         }
     }
+}
 
-    /// Waits for the bell that the programs ring past the fill mark.
-    pub(super) fn wait(&self, timeout: Duration) -> io::Result<()> {
-        let mut poll = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
-        // SAFETY: one valid pollfd.
-        if unsafe { libc::poll(&raw mut poll, 1, timeout_ms) } >= 0 {
-            return Ok(());
-        }
-        match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            error => Err(error),
-        }
+impl AsFd for Ring {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }

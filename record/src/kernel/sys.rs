@@ -6,6 +6,8 @@ use std::{
     ffi::{CStr, c_void},
     io,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    path::PathBuf,
+    time::Duration,
 };
 
 use aya_obj::generated::{bpf_cmd, bpf_insn, bpf_prog_info};
@@ -64,14 +66,15 @@ pub(super) struct MapShape {
     pub(super) flags: u32,
 }
 
-pub(super) fn map_create(name: &str, shape: MapShape) -> io::Result<OwnedFd> {
+/// `inner`: for a map of maps, one that is like those it will hold.
+pub(super) fn map_create(name: &str, shape: MapShape, inner: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
     let attributes = MapCreate {
         map_type: shape.map_type,
         key_size: shape.key_size,
         value_size: shape.value_size,
         max_entries: shape.max_entries,
         map_flags: shape.flags,
-        inner_map_fd: 0,
+        inner_map_fd: inner.map_or(0, fd),
         numa_node: 0,
         map_name: object_name(&name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "_")),
     };
@@ -395,6 +398,69 @@ impl Drop for Mapping {
 pub(super) fn page_bytes() -> usize {
     // SAFETY: no preconditions.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// Waits for any of several files, each of which is named once per wakeup.
+#[derive(Debug)]
+pub(super) struct Bell(OwnedFd);
+
+impl Bell {
+    pub(super) fn new<'fd>(files: impl IntoIterator<Item = BorrowedFd<'fd>>) -> io::Result<Self> {
+        // SAFETY: no pointers; a new descriptor has no owner.
+        let epoll = unsafe {
+            match libc::epoll_create1(libc::EPOLL_CLOEXEC) {
+                -1 => return Err(io::Error::last_os_error()),
+                epoll => OwnedFd::from_raw_fd(epoll),
+            }
+        };
+        for file in files {
+            // By edges: a ring counts as readable while anything is in it, but only a bell makes an edge.
+            let mut event = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: 0 };
+            // SAFETY: both descriptors are open and `event` is valid during the call.
+            let added = unsafe {
+                libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, file.as_raw_fd(), &raw mut event)
+            };
+            if added != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(Self(epoll))
+    }
+
+    pub(super) fn wait(&self, timeout: Duration) -> io::Result<()> {
+        const AT_ONCE: usize = 64;
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
+        let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: room for as many events as it says.
+        if unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), AT_ONCE as i32, timeout_ms) } >= 0 {
+            return Ok(());
+        }
+        match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            error => Err(error),
+        }
+    }
+}
+
+/// A tracefs that is mounted nowhere, seen by this process alone. Its files are under the second part.
+pub(super) fn private_tracefs() -> io::Result<(OwnedFd, PathBuf)> {
+    const CREATE: libc::c_uint = 6;
+    let owned = |result: libc::c_long| match i32::try_from(result) {
+        // SAFETY: the calls below return a new descriptor, which has no owner.
+        Ok(descriptor) if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
+        _ => Err(io::Error::last_os_error()),
+    };
+    // SAFETY: one C string, else plain numbers and null pointers where they are allowed.
+    let mount = unsafe {
+        let context = owned(libc::syscall(libc::SYS_fsopen, c"tracefs".as_ptr(), 1))?;
+        let nothing = std::ptr::null::<c_void>();
+        if libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), CREATE, nothing, nothing, 0) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        owned(libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1, 0))?
+    };
+    let path = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
+    Ok((mount, path))
 }
 
 /// `CLOCK_MONOTONIC`, the clock of all records.

@@ -51,9 +51,10 @@ pub struct Cli {
     #[arg(long)]
     pub no_args: bool,
 
-    /// Memory between the kernel and the recorder, rounded up to a power of two
-    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
-    pub ring_size: String,
+    /// Memory between the kernel and the recorder in all, rounded up to a power of two; default: 8 MiB for each CPU,
+    /// 256 MiB at most
+    #[arg(long, value_name = "SIZE")]
+    pub ring_size: Option<String>,
 
     /// No progress line and no summary
     #[arg(short, long)]

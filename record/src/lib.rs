@@ -33,6 +33,7 @@ pub mod meta;
 pub mod output;
 mod plan;
 pub mod proc;
+mod rights;
 pub mod scribe;
 mod session;
 pub mod signals;

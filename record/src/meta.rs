@@ -9,7 +9,7 @@
 //! | `mode` | `command`, `pids` or `all` |
 //! | `command` | the recorder's own command line; absent when redacted |
 //! | `pids` | asked-for processes, by comma |
-//! | `ring_bytes`, `drain_stalls` | size of the ring; how often the writer was behind |
+//! | `rings`, `ring_bytes`, `drain_stalls` | number of rings and size of each; how often the writer was behind |
 //! | `probes` | event kinds that were recorded, by comma |
 //! | `knows` | what the kernel can tell, by comma: `interrupt-context`, `throttling`, `syscalls`, `multi-links` |
 //! | `libraries` | how many files were probed |
@@ -49,6 +49,7 @@ pub fn describe(plan: &Plan, facts: &Facts) -> Vec<(String, String)> {
     if let Target::Processes(pids) = &plan.target {
         put("pids", pids.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
     }
+    put("rings", facts.rings.to_string());
     put("ring_bytes", facts.ring_bytes.to_string());
     put("probes", PROBES.to_owned());
     let knows = [

@@ -44,8 +44,8 @@ pub struct Plan {
     pub target: Target,
     /// Keep command lines out of the file.
     pub redact_args: bool,
-    /// Size of the ring buffer, a power of two.
-    pub ring_bytes: u32,
+    /// Size of all ring buffers together, a power of two; `None`: what suits the machine.
+    pub ring_bytes: Option<u32>,
     /// Print nothing but failures.
     pub quiet: bool,
 }
@@ -62,7 +62,7 @@ impl Plan {
             duration: cli.duration.as_deref().map(parse_duration).transpose()?,
             target: target(cli.command, &cli.pids, cli.all)?,
             redact_args: cli.no_args,
-            ring_bytes: parse_ring_size(&cli.ring_size)?,
+            ring_bytes: cli.ring_size.as_deref().map(parse_ring_size).transpose()?,
             quiet: cli.quiet,
         })
     }

@@ -17,7 +17,7 @@ use ingero_format::{TraceWriter, WriterOptions};
 use crate::calls::function_spec;
 use crate::drain::{self, QUEUE_BATCHES, Signals};
 use crate::failure::{CommandEnd, Failure, Outcome};
-use crate::kernel::{Kernel, Options};
+use crate::kernel::{Kernel, Options, default_rings};
 use crate::launch::{Launched, Program};
 use crate::library::discovery::{Discovery, Requests, lock};
 use crate::library::prescan::{Surroundings, find_candidates};
@@ -28,6 +28,7 @@ use crate::plan::{Plan, Target};
 use crate::proc::clock::monotonic_ns;
 use crate::proc::process::{list_ids, read_group};
 use crate::proc::stat::Stat;
+use crate::rights;
 use crate::scribe::Scribe;
 use crate::signals::{SignalQueue, open_pidfd};
 use crate::summary::Summary;
@@ -61,11 +62,15 @@ enum Stop {
 /// [`Failure`] says what and with which exit code.
 pub fn record(plan: &Plan) -> Result<Outcome, Failure> {
     plan.check_output()?;
+    rights::check()?;
     let mut subject = Subject::prepare(&plan.target)?;
     let signals = SignalQueue::open()?;
 
-    let options =
-        Options { all_processes: plan.target == Target::All, ring_bytes: Some(plan.ring_bytes), ..Options::default() };
+    let options = Options {
+        all_processes: plan.target == Target::All,
+        ring_bytes: plan.ring_bytes.map(each_ring),
+        ..Options::default()
+    };
     let mut kernel = Kernel::load(&options).map_err(anyhow::Error::from)?;
     if !kernel.facts().initial_pid_namespace {
         return Err(anyhow!(
@@ -312,6 +317,13 @@ impl Subject {
             _ => Outcome::Stopped,
         })
     }
+}
+
+/// The share of each ring: there is one for each CPU, up to a limit.
+fn each_ring(all_bytes: u32) -> u32 {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let (rings, _) = default_rings(cpus);
+    (all_bytes / u32::try_from(rings.next_power_of_two()).unwrap_or(1)).max(64 << 10)
 }
 
 /// The processes and all that descend from them, as `/proc` has it now.

@@ -54,7 +54,10 @@ impl Summary<'_> {
         what.push(format!("{} context switches", c.switches));
         what.push(format!("{} new processes", c.processes));
         line(what.join(", "));
-        let used: Vec<&Attached> = self.attached.iter().filter(|a| a.mapped).collect();
+        let seen = !c.calls.is_empty() || c.halves > 0;
+        let mapped = self.attached.iter().any(|a| a.mapped);
+        // A short-lived process is gone before anyone sees what it has mapped: its calls prove that it had something.
+        let used: Vec<&Attached> = self.attached.iter().filter(|a| a.mapped || (seen && !mapped)).collect();
         for a in &used {
             let kind = if a.is_static { " (linked statically)" } else { "" };
             line(format!("probed {}{kind}: {} runtime, {} driver functions", a.path.display(), a.runtime, a.driver));
@@ -65,7 +68,7 @@ impl Summary<'_> {
                 n => format!("{n} found on disk, none loaded by what was recorded"),
             };
             line(format!("WARNING: no CUDA library: {waiting}; the file holds scheduling only"));
-        } else if c.calls.is_empty() && c.halves == 0 {
+        } else if !seen {
             line("WARNING: CUDA libraries were loaded, yet no call was seen".to_owned());
         } else if !used.iter().any(|a| a.runtime > 0) && c.calls.contains_key(&Layer::Driver) {
             line(

@@ -15,7 +15,7 @@ use ingero_format::catalog::FUNCTIONS;
 use ingero_format::{TraceWriter, WriterOptions};
 
 use crate::calls::function_spec;
-use crate::drain::{self, QUEUE_BATCHES, Signals};
+use crate::drain::{self, Signals, queue_batches};
 use crate::failure::{CommandEnd, Failure, Outcome};
 use crate::kernel::{Kernel, Options, default_rings};
 use crate::launch::{Launched, Program};
@@ -28,6 +28,7 @@ use crate::plan::{Plan, Target};
 use crate::proc::clock::monotonic_ns;
 use crate::proc::process::{list_ids, read_group};
 use crate::proc::stat::Stat;
+use crate::proc::system::read_system;
 use crate::rights;
 use crate::scribe::Scribe;
 use crate::signals::{SignalQueue, open_pidfd};
@@ -383,8 +384,9 @@ impl Threads {
         let signals = Arc::new(Signals::default());
         let requests = scribe.requests();
         let last_words = LastWords::default();
-        let (to_writer, packets) = sync_channel(QUEUE_BATCHES);
-        let (to_spare, spare) = sync_channel(QUEUE_BATCHES);
+        let batches = queue_batches(read_system().mem_available_bytes);
+        let (to_writer, packets) = sync_channel(batches);
+        let (to_spare, spare) = sync_channel(batches);
         let all = plan.target == Target::All;
         if all {
             for pid in list_ids("/proc") {

@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use ingero_format::{Error, Totals};
 
 use crate::batch::Record;
-use crate::drain::{Packet, Signals};
+use crate::drain::{Packet, Signals, go_first};
 use crate::output::Output;
 use crate::proc::clock::monotonic_ns;
 use crate::scribe::{Counts, Scribe};
@@ -41,6 +41,7 @@ pub fn run(
     closing: &AtomicBool,
     last_words: impl FnOnce() -> Vec<(String, String)>,
 ) -> Result<Written> {
+    go_first(-10);
     let problem = write_all(&mut scribe, &packets, spare, signals).err();
     // After a failure the drain must not wait for room in the queue.
     drop(packets);

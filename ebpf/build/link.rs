@@ -90,7 +90,10 @@ unsafe extern "C" fn on_diagnostic(diagnostic: Ptr, collector: Ptr) {
     let collector = unsafe { &mut *collector.cast::<Diagnostics<'_>>() };
     // SAFETY: `diagnostic` is valid during the callback.
     let (severity, message) = unsafe {
-        ((collector.llvm.LLVMGetDiagInfoSeverity)(diagnostic), text((collector.llvm.LLVMGetDiagInfoDescription)(diagnostic)))
+        (
+            (collector.llvm.LLVMGetDiagInfoSeverity)(diagnostic),
+            text((collector.llvm.LLVMGetDiagInfoDescription)(diagnostic)),
+        )
     };
     // aya-ebpf defines memcpy and its kin in the module itself, after LLVM has complained about calls to them.
     let harmless = message.contains("A call to built-in function 'mem") || message.contains("'bcmp'");

@@ -26,5 +26,4 @@ struct Aligned<const N: usize> {
 
 const SIZE_BYTES: usize = include_bytes!(concat!(env!("OUT_DIR"), "/ingero.bpf.o")).len();
 
-static ALIGNED: Aligned<SIZE_BYTES> =
-    Aligned { bytes: *include_bytes!(concat!(env!("OUT_DIR"), "/ingero.bpf.o")) };
+static ALIGNED: Aligned<SIZE_BYTES> = Aligned { bytes: *include_bytes!(concat!(env!("OUT_DIR"), "/ingero.bpf.o")) };

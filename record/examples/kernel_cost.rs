@@ -153,7 +153,8 @@ fn run(threads: usize, probe: Option<(FunctionSpec, bool)>) -> Result<f64, Failu
     stdout.read_line(&mut line)?;
     let offset = line.trim().parse()?;
 
-    let options = Options { switches: false, wakeups: false, page_allocs: false, mappings: false, ..Options::default() };
+    let options =
+        Options { switches: false, wakeups: false, page_allocs: false, mappings: false, ..Options::default() };
     let mut kernel = Kernel::load(&options)?;
     let mut drain = kernel.take_drain()?;
     let attached = match probe {

@@ -80,7 +80,7 @@ impl Output {
                 _ => Err(io::Error::last_os_error()),
             }
         };
-        match allocate(more).or_else(|_| allocate(needed - reserved).map(|()| ())) {
+        match allocate(more).or_else(|_| allocate(needed - reserved)) {
             Ok(()) => {
                 self.reserved = Some(needed);
                 Ok(())

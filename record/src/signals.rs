@@ -21,7 +21,10 @@ pub struct Signal {
 pub struct SignalQueue(OwnedFd);
 
 impl SignalQueue {
-    /// Blocks the signals and opens the descriptor. One that is ignored (`nohup`) stays so.
+    /// Blocks the signals and opens the descriptor.
+    ///
+    /// An ignored SIGHUP (`nohup`) stays ignored. SIGINT does not: a script's background jobs start with it ignored, and
+    /// `kill -INT` is how scripts end a recording.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -33,9 +36,11 @@ impl SignalQueue {
             unsafe {
                 let mut old: libc::sigaction = std::mem::zeroed();
                 libc::sigaction(number, std::ptr::null(), &raw mut old);
-                if old.sa_sigaction != libc::SIG_IGN {
-                    libc::sigaddset(&raw mut set, number);
+                if old.sa_sigaction == libc::SIG_IGN && number == libc::SIGHUP {
+                    continue;
                 }
+                libc::sigaddset(&raw mut set, number);
+                libc::signal(number, libc::SIG_DFL);
             }
         }
         // SAFETY: `set` is valid; the old mask is not asked for.

@@ -2,6 +2,7 @@
 //!
 //! Children are this very binary, told by the environment to act as one; the functions that are probed are
 //! its own, found by their address.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::exit, reason = "a test fails by panicking, and a child may exit")]
 
 use std::{
     collections::HashMap,
@@ -16,7 +17,7 @@ use std::{
 
 use ingero_record::kernel::{
     ArgSlot, CallEntry, CallReturn, Drain, Exec, Exit, Fork, FunctionSpec, Kernel, Kind, LossCause, Options, PageAlloc,
-    Probe, Rename, SYSCALL_NONE, SYSCALL_UNRECORDED, Switch, UprobeLinks, WireEvent, Waking, context, exit_flag,
+    Probe, Rename, SYSCALL_NONE, SYSCALL_UNRECORDED, Switch, UprobeLinks, Waking, WireEvent, context, exit_flag,
     return_flag, switch_flag,
 };
 
@@ -252,6 +253,11 @@ impl Puppet {
 
 // ---- recording ----------------------------------------------------------------------------------------
 
+/// An entry with its argument words.
+type Entry = (CallEntry, Vec<u64>);
+/// A return with its out value.
+type Return = (CallReturn, Option<u64>);
+
 /// Records of one recording, sorted by what they are.
 #[derive(Default)]
 struct Seen {
@@ -264,8 +270,8 @@ struct Seen {
     renames: Vec<Rename>,
     page_allocs: Vec<PageAlloc>,
     mapped: Vec<u32>,
-    entries: Vec<(CallEntry, Vec<u64>)>,
-    returns: Vec<(CallReturn, Option<u64>)>,
+    entries: Vec<Entry>,
+    returns: Vec<Return>,
 }
 
 impl Seen {
@@ -298,7 +304,7 @@ impl Seen {
         }
     }
 
-    fn entries_of(&self, function: u32) -> Vec<&(CallEntry, Vec<u64>)> {
+    fn entries_of(&self, function: u32) -> Vec<&Entry> {
         self.entries.iter().filter(|(entry, _)| entry.function == function).collect()
     }
 }
@@ -369,14 +375,14 @@ fn calls_are_exact(links: UprobeLinks) {
     assert!(seen.entries_of(INNER).iter().all(|(_, args)| args.is_empty()));
 
     // Every return pairs with the innermost open entry, by stack pointer alone.
-    let mut ends: Vec<(u64, Result<&(CallEntry, Vec<u64>), &(CallReturn, Option<u64>)>)> = seen
+    let mut ends: Vec<(u64, Result<&Entry, &Return>)> = seen
         .entries
         .iter()
         .map(|entry| (entry.0.header.ts_ns, Ok(entry)))
         .chain(seen.returns.iter().map(|ret| (ret.0.header.ts_ns, Err(ret))))
         .collect();
     ends.sort_by_key(|(ts_ns, _)| *ts_ns);
-    let mut open: Vec<&(CallEntry, Vec<u64>)> = Vec::new();
+    let mut open: Vec<&Entry> = Vec::new();
     let mut out_calls = 0;
     for (_, end) in ends {
         match end {
@@ -665,8 +671,7 @@ fn wakers_are_told_from_interrupts(options: &Options) {
             calls
         })
     };
-    for (thread, syscall) in
-        [(sleeper, libc::SYS_clock_nanosleep), (reader, libc::SYS_read), (futex, libc::SYS_futex)]
+    for (thread, syscall) in [(sleeper, libc::SYS_clock_nanosleep), (reader, libc::SYS_read), (futex, libc::SYS_futex)]
     {
         let calls = left_in(thread);
         assert!(calls.get(&(syscall as i32)).is_some_and(|count| *count >= ROUNDS / 2), "{syscall}: {calls:?}");
@@ -775,13 +780,17 @@ fn a_quota_is_no_preemption() {
     }
     let mut waited_ns = 0;
     for out in of_child.iter().filter(throttled) {
-        let back = seen.switches.iter().find(|switch| {
-            switch.next_tid == out.header.tid && switch.header.ts_ns > out.header.ts_ns
-        });
+        let back = seen
+            .switches
+            .iter()
+            .find(|switch| switch.next_tid == out.header.tid && switch.header.ts_ns > out.header.ts_ns);
         waited_ns += back.map_or(0, |back| back.header.ts_ns - out.header.ts_ns);
     }
     let kernel_says_ns = quota.throttled_ns();
-    println!("{} waits for the quota of {waited_ns} ns, cpu.stat: {kernel_says_ns} ns", of_child.iter().filter(throttled).count());
+    println!(
+        "{} waits for the quota of {waited_ns} ns, cpu.stat: {kernel_says_ns} ns",
+        of_child.iter().filter(throttled).count()
+    );
     assert!(of_child.iter().filter(throttled).count() >= 3);
     assert!(waited_ns.abs_diff(kernel_says_ns) < kernel_says_ns / 4);
 }

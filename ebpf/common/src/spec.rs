@@ -48,8 +48,7 @@ pub struct FunctionSpec {
 
 impl FunctionSpec {
     /// A function of which nothing but its entry, return and result matter.
-    pub const NONE: Self =
-        Self { slots: [ArgSlot::argument(0); SLOTS], used: 0, out_ptr: 0, reserved: [0; 2] };
+    pub const NONE: Self = Self { slots: [ArgSlot::argument(0); SLOTS], used: 0, out_ptr: 0, reserved: [0; 2] };
 
     /// Records these words; slots past [`SLOTS`] are ignored.
     pub fn of(slots: &[ArgSlot]) -> Self {

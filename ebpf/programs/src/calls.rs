@@ -163,7 +163,7 @@ fn remember_out(tid: u32, sp: u64, regs: &pt_regs) {
         let mut fresh = OpenOuts { calls: [OpenOut { sp: 0, pointer: 0 }; 4] };
         let [first, ..] = &mut fresh.calls;
         *first = this;
-        if OPEN_OUTS.insert(tid, &fresh, 0).is_err() {
+        if OPEN_OUTS.insert(tid, fresh, 0).is_err() {
             ring::map_was_full(Kind::CallReturn);
         }
         return;

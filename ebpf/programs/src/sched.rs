@@ -3,9 +3,7 @@
 use aya_ebpf::{
     bindings::task_struct, helpers::generated::bpf_task_pt_regs, macros::btf_tracepoint, programs::BtfTracePointContext,
 };
-use ingero_ebpf_common::{
-    Kind, NO_OFFSET, SYSCALL_NONE, SYSCALL_UNRECORDED, Switch, Wakeup, Waking, switch_flag,
-};
+use ingero_ebpf_common::{Kind, NO_OFFSET, SYSCALL_NONE, SYSCALL_UNRECORDED, Switch, Wakeup, Waking, switch_flag};
 
 use crate::{
     Task, config, context,
@@ -36,11 +34,8 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
         flags |= switch_flag::PREEMPTED;
         (0, SYSCALL_UNRECORDED)
     } else {
-        let state = if config!(switch_has_state) != 0 {
-            ctx.arg::<u64>(3) as u32
-        } else {
-            prev.field(config!(task_state))
-        };
+        let state =
+            if config!(switch_has_state) != 0 { ctx.arg::<u64>(3) as u32 } else { prev.field(config!(task_state)) };
         (state, if state == 0 { SYSCALL_UNRECORDED } else { blocking_syscall(prev_task, prev) })
     };
     ring::emit(Kind::Switch, prev_is, flags, |header| Switch {
@@ -119,9 +114,5 @@ pub fn sched_wakeup_new(ctx: BtfTracePointContext) -> i32 {
 fn wakeup(kind: Kind, ctx: &BtfTracePointContext) {
     let (_, wakee) = task_argument(ctx, 0);
     let task = wakee.task();
-    ring::emit(kind, task, 0, |header| Wakeup {
-        header,
-        tgid: task.tgid,
-        target_cpu: wakee.field(config!(task_cpu)),
-    });
+    ring::emit(kind, task, 0, |header| Wakeup { header, tgid: task.tgid, target_cpu: wakee.field(config!(task_cpu)) });
 }

@@ -18,9 +18,7 @@ pub(crate) fn followed(task: Task) -> bool {
 /// A child is followed from its first instruction if its parent is.
 #[inline(always)]
 pub(crate) fn forked(parent: Task, child: Task) {
-    if child.tgid != parent.tgid
-        && TARGETS.get_ptr(parent.tgid).is_some()
-        && TARGETS.insert(child.tgid, 1, 0).is_err()
+    if child.tgid != parent.tgid && TARGETS.get_ptr(parent.tgid).is_some() && TARGETS.insert(child.tgid, 1, 0).is_err()
     {
         ring::map_was_full(Kind::Fork);
     }

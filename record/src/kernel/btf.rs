@@ -133,9 +133,9 @@ impl Btf {
     }
 
     fn has_name(&self, offset: u32, name: &str) -> bool {
-        self.strings.get(offset as usize..).is_some_and(|tail| {
-            tail.get(..name.len()) == Some(name.as_bytes()) && tail.get(name.len()) == Some(&0)
-        })
+        self.strings
+            .get(offset as usize..)
+            .is_some_and(|tail| tail.get(..name.len()) == Some(name.as_bytes()) && tail.get(name.len()) == Some(&0))
     }
 
     fn find(&self, kind: u32, name: &str) -> Option<(u32, Type)> {
@@ -169,7 +169,8 @@ impl Btf {
             else {
                 return ControlFlow::Continue(());
             };
-            let (bits, bitfield) = if of.has_bitfields { (place & 0xff_ffff, place >> 24 != 0) } else { (place, false) };
+            let (bits, bitfield) =
+                if of.has_bitfields { (place & 0xff_ffff, place >> 24 != 0) } else { (place, false) };
             if self.has_name(member, name) && !bitfield {
                 return ControlFlow::Break((bits, id));
             }
@@ -195,7 +196,7 @@ impl Btf {
             // A last member may be of any type; one on the way is looked into.
             inside = self.resolve(id)?;
         }
-        (bits % 8 == 0).then_some(bits / 8)
+        bits.is_multiple_of(8).then_some(bits / 8)
     }
 
     /// Type id with which a program asks for a typed tracepoint, and the number of its arguments.

@@ -61,7 +61,8 @@ impl Drain {
         own_tgid: u32,
         all_processes: bool,
     ) -> Result<Self, Error> {
-        let bell = Bell::new(rings.iter().map(AsFd::as_fd)).map_err(|source| Error::os("listening to the rings", source))?;
+        let bell =
+            Bell::new(rings.iter().map(AsFd::as_fd)).map_err(|source| Error::os("listening to the rings", source))?;
         let heads = BinaryHeap::with_capacity(rings.len());
         Ok(Self { rings, bell, heads, watch, targets, own_tgid, all_processes })
     }

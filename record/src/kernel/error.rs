@@ -37,7 +37,9 @@ pub enum Error {
         name: String,
     },
     /// Tracepoint formats are not to be found.
-    #[error("no tracefs in /sys/kernel/tracing or /sys/kernel/debug/tracing; mount -t tracefs tracefs /sys/kernel/tracing")]
+    #[error(
+        "no tracefs in /sys/kernel/tracing or /sys/kernel/debug/tracing; mount -t tracefs tracefs /sys/kernel/tracing"
+    )]
     NoTracefs,
     /// A tracepoint's format file says something unexpected.
     #[error("{path}: {problem}")]

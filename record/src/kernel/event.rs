@@ -3,7 +3,8 @@
 use bytemuck::AnyBitPattern;
 
 use super::{
-    CallEntry, CallReturn, Error, Exec, Exit, Fork, Header, Kind, Mapped, PageAlloc, Rename, Switch, Wakeup, Waking, return_flag,
+    CallEntry, CallReturn, Error, Exec, Exit, Fork, Header, Kind, Mapped, PageAlloc, Rename, Switch, Wakeup, Waking,
+    return_flag,
 };
 
 /// One record, as it lies in the ring.

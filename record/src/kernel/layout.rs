@@ -32,12 +32,10 @@ pub(super) fn from_btf(btf: &Btf) -> Result<Config, Error> {
             .find_map(|path| btf.field(of, path))
             .ok_or_else(|| Error::NotInBtf { name: format!("{of}.{}", paths.join(" or ")) })
     };
-    let needed = |of: &str, path: &str| {
-        btf.field(of, path).ok_or_else(|| Error::NotInBtf { name: format!("{of}.{path}") })
-    };
-    let has_argument = |tracepoint: &str, n: usize| {
-        u32::from(btf.tracepoint(tracepoint).is_some_and(|(_, arguments)| arguments > n))
-    };
+    let needed =
+        |of: &str, path: &str| btf.field(of, path).ok_or_else(|| Error::NotInBtf { name: format!("{of}.{path}") });
+    let has_argument =
+        |tracepoint: &str, n: usize| u32::from(btf.tracepoint(tracepoint).is_some_and(|(_, arguments)| arguments > n));
     let task_signal = optional("task_struct", "signal");
     Ok(Config {
         task_pid: needed("task_struct", "pid")?,
@@ -70,12 +68,7 @@ fn interrupt_context(btf: &Btf) -> Config {
     let count = btf
         .per_cpu("__preempt_count")
         .or_else(|| btf.per_cpu("pcpu_hot")?.checked_add(btf.field("pcpu_hot", "preempt_count")?));
-    let way = (
-        count,
-        btf.per_cpu("runqueues"),
-        btf.field("task_struct", "se.cfs_rq"),
-        btf.field("cfs_rq", "rq"),
-    );
+    let way = (count, btf.per_cpu("runqueues"), btf.field("task_struct", "se.cfs_rq"), btf.field("cfs_rq", "rq"));
     if let (Some(count), Some(run_queue), Some(cfs_rq), Some(rq)) = way {
         config.irq_source = irq_source::PER_CPU;
         config.preempt_count = count.wrapping_sub(run_queue);
@@ -123,7 +116,8 @@ pub(super) struct TracepointFormat {
 impl TracepointFormat {
     pub(super) fn read(tracefs: &Path, category: &str, name: &str) -> Result<Self, Error> {
         let path = tracefs.join("events").join(category).join(name).join("format");
-        let text = fs::read_to_string(&path).map_err(|source| Error::os(format!("reading {}", path.display()), source))?;
+        let text =
+            fs::read_to_string(&path).map_err(|source| Error::os(format!("reading {}", path.display()), source))?;
         Self::parse(&text, path)
     }
 
@@ -138,10 +132,9 @@ impl TracepointFormat {
 
     pub(super) fn field(&self, name: &str) -> Result<u32, Error> {
         let found = self.fields.iter().find(|(field, _)| field == name);
-        found.map(|(_, offset)| *offset).ok_or_else(|| Error::TracepointFormat {
-            path: self.path.clone(),
-            problem: format!("no field {name}"),
-        })
+        found
+            .map(|(_, offset)| *offset)
+            .ok_or_else(|| Error::TracepointFormat { path: self.path.clone(), problem: format!("no field {name}") })
     }
 }
 

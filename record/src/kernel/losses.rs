@@ -80,8 +80,7 @@ impl Losses {
         let cpus = cpus::possible()?.into_iter().max().map_or(1, |last| last as usize + 1);
         let reported = vec![LossCell::default(); cpus * Kind::ALL.len()];
         let looked_ns = sys::monotonic_ns();
-        let mut losses =
-            Self { cells, look, looks: 0, looked_ns, cpus, reported, programs: Vec::new(), overruns };
+        let mut losses = Self { cells, look, looks: 0, looked_ns, cpus, reported, programs: Vec::new(), overruns };
         losses.begin_look()?;
         Ok(losses)
     }
@@ -161,19 +160,13 @@ mod tests {
 
     #[test]
     fn only_what_is_new_is_reported() {
-        let cell = |ring_full, map_full, first_ns, last_ns, look| LossCell { ring_full, map_full, first_ns, last_ns, look };
+        let cell =
+            |ring_full, map_full, first_ns, last_ns, look| LossCell { ring_full, map_full, first_ns, last_ns, look };
         let mut losses = Vec::new();
         compare(Kind::Switch, 3, &cell(5, 0, 10, 20, 1), &cell(5, 0, 10, 20, 1), 100, &mut losses);
         assert_eq!(losses, []);
         compare(Kind::Switch, 3, &cell(5, 0, 10, 20, 1), &cell(9, 1, 110, 120, 2), 100, &mut losses);
-        let loss = |cause, count| Loss {
-            kind: Kind::Switch,
-            cpu: Some(3),
-            cause,
-            count,
-            first_ns: 110,
-            last_ns: 120,
-        };
+        let loss = |cause, count| Loss { kind: Kind::Switch, cpu: Some(3), cause, count, first_ns: 110, last_ns: 120 };
         assert_eq!(losses, [loss(LossCause::RingFull, 4), loss(LossCause::MapFull, 1)]);
         assert_eq!(losses[0].to_string(), "lost 4 Switch on CPU 3 from 110 to 120 ns: ring full");
     }

@@ -239,7 +239,8 @@ impl Kernel {
             interrupt_context: config.irq_source != irq_source::UNKNOWN,
             throttling: config.task_throttled != NO_OFFSET,
             syscalls: config.regs_syscall != NO_OFFSET,
-            initial_pid_namespace: std::fs::metadata("/proc/self/ns/pid").is_ok_and(|at| at.ino() == INITIAL_PID_NAMESPACE),
+            initial_pid_namespace: std::fs::metadata("/proc/self/ns/pid")
+                .is_ok_and(|at| at.ino() == INITIAL_PID_NAMESPACE),
             rings: ring_count,
             ring_bytes,
         };
@@ -433,8 +434,7 @@ mod tests {
     fn each_cpu_number_has_a_ring() {
         let rings: Vec<_> = (0..2).map(|n| Ring::create(&format!("test{n}"), 4096).unwrap()).collect();
         let fds: Vec<_> = rings.iter().map(|ring| ring.as_fd().as_raw_fd()).collect();
-        let of: Vec<_> =
-            ring_of_each_cpu(&rings, &[1, 3], &[0, 1, 2, 3, 4]).iter().map(AsRawFd::as_raw_fd).collect();
+        let of: Vec<_> = ring_of_each_cpu(&rings, &[1, 3], &[0, 1, 2, 3, 4]).iter().map(AsRawFd::as_raw_fd).collect();
         assert_eq!(of, [0, 0, 0, 1, 0].map(|n: usize| fds[n]));
     }
 }

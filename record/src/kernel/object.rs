@@ -5,7 +5,10 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
-use aya_obj::{EbpfSectionKind, Object, generated::{bpf_map_type, bpf_prog_type}};
+use aya_obj::{
+    EbpfSectionKind, Object,
+    generated::{bpf_map_type, bpf_prog_type},
+};
 use ingero_ebpf_common::Config;
 
 use super::{

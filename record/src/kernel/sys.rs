@@ -261,13 +261,8 @@ pub(super) fn link_perf_event(program: BorrowedFd<'_>, event: BorrowedFd<'_>, co
         flags: u32,
         cookie: u64,
     }
-    let attributes = LinkPerfEvent {
-        prog_fd: fd(program),
-        target_fd: fd(event),
-        attach_type: BPF_PERF_EVENT,
-        flags: 0,
-        cookie,
-    };
+    let attributes =
+        LinkPerfEvent { prog_fd: fd(program), target_fd: fd(event), attach_type: BPF_PERF_EVENT, flags: 0, cookie };
     // SAFETY: no pointers inside.
     unsafe { bpf_fd(bpf_cmd::BPF_LINK_CREATE, &attributes) }
 }
@@ -370,14 +365,7 @@ impl Mapping {
         let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
         // SAFETY: a new mapping wherever the kernel likes; it touches no memory in use.
         let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                protection,
-                libc::MAP_SHARED,
-                of.as_raw_fd(),
-                offset as libc::off_t,
-            )
+            libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, of.as_raw_fd(), offset as libc::off_t)
         };
         if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Self { start, len }) }
     }
@@ -417,9 +405,8 @@ impl Bell {
             // By edges: a ring counts as readable while anything is in it, but only a bell makes an edge.
             let mut event = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: 0 };
             // SAFETY: both descriptors are open and `event` is valid during the call.
-            let added = unsafe {
-                libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, file.as_raw_fd(), &raw mut event)
-            };
+            let added =
+                unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, file.as_raw_fd(), &raw mut event) };
             if added != 0 {
                 return Err(io::Error::last_os_error());
             }

@@ -131,7 +131,10 @@ impl Uprobes {
         })?;
         let failed = |source: io::Error| {
             let offset = probes.first().map_or(0, |probe| probe.offset);
-            Error::os(format!("attaching {} probes to {}, the first at {offset:#x}", probes.len(), file.display()), source)
+            Error::os(
+                format!("attaching {} probes to {}, the first at {offset:#x}", probes.len(), file.display()),
+                source,
+            )
         };
         let mut attached = CallProbes { entries: Vec::new(), returns: Vec::new(), events: Vec::new() };
         if probes.is_empty() {

@@ -84,17 +84,20 @@ impl Pending {
     /// Sorts the rows by CPU and time. Rows come nearly sorted within a CPU.
     fn sort(&mut self) {
         let [ts, cpu, ..] = self.columns.as_slice() else { return };
-        if ts.is_sorted() && cpu.is_sorted() {
-            return;
-        }
         // Of calls that begin in the same instant the longest holds the others.
         let ties = (self.kind.kind == Kind::Call).then(|| self.by_id(4)).flatten();
+        if ties.is_none() && ts.is_sorted() && cpu.is_sorted() {
+            return;
+        }
         let key = |row: u32| {
             let row = row as usize;
             (cpu[row], ts[row], ties.map_or(0, |d| !d[row]))
         };
         #[expect(clippy::cast_possible_truncation, reason = "a block has at most MAX_ROWS rows")]
         let mut order: Vec<u32> = (0..ts.len() as u32).collect();
+        if order.is_sorted_by_key(|&row| key(row)) {
+            return;
+        }
         order.sort_by_key(|&row| key(row));
         let mut sorted = Vec::with_capacity(order.len());
         for column in &mut self.columns {

@@ -88,11 +88,15 @@ impl ChunkHeader {
         if header.payload_len as usize > MAX_PAYLOAD || header.head_len > header.payload_len {
             return Err(format!("impossible lengths {} of {}", header.head_len, header.payload_len));
         }
+        if header.ts_min > header.ts_max {
+            return Err(format!("impossible times {} to {}", header.ts_min, header.ts_max));
+        }
         Ok(header)
     }
 
-    /// Bytes from this chunk's offset to the next one's.
-    pub(crate) fn span(&self) -> u64 {
+    /// Bytes from this chunk's offset to the next one's: header, payload and padding.
+    #[must_use]
+    pub fn span(&self) -> u64 {
         (CHUNK_HEADER_LEN as u64 + u64::from(self.payload_len)).next_multiple_of(CHUNK_ALIGN as u64)
     }
 }

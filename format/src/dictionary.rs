@@ -85,25 +85,65 @@ impl Entry for (String, String) {
     }
 }
 
-/// The payload of a dictionary chunk: the id of its first entry, then the entries.
-pub(crate) fn write_entries<E: Entry>(first: usize, entries: &[E]) -> Vec<u8> {
+/// Bytes after which a dictionary chunk takes no further entry, well below what a chunk may hold.
+const FULL: usize = 1 << 22;
+
+/// The payload of a dictionary chunk: the id of its first entry, then as many of the entries as go
+/// into one chunk. Returns how many that were.
+pub(crate) fn write_entries<E: Entry>(first: usize, entries: &[E]) -> (Vec<u8>, usize) {
     let mut out = Vec::new();
     put_len(&mut out, first);
+    let mut taken = 0;
     for entry in entries {
+        if out.len() >= FULL {
+            break;
+        }
         entry.write(&mut out);
+        taken += 1;
     }
-    out
+    (out, taken)
+}
+
+/// How many entries that were never read may be filled in, over all dictionaries of a file. A few
+/// bytes can claim that millions of entries came before them, so the claim is held against the bytes
+/// that are damaged.
+pub(crate) struct Gaps {
+    used: usize,
+}
+
+/// Filled in whatever the damage: chunks may be gone without leaving a byte.
+const FREE_GAP: usize = 1 << 20;
+/// Entries that a damaged byte can have held. Compressed entries of real recordings take more than a
+/// byte each.
+const ENTRIES_PER_BYTE: usize = 4;
+
+impl Gaps {
+    pub(crate) fn new() -> Self {
+        Self { used: 0 }
+    }
+
+    fn take(&mut self, entries: usize, damaged_bytes: u64) -> Result<()> {
+        let damaged = usize::try_from(damaged_bytes).unwrap_or(usize::MAX);
+        let allowed = damaged.saturating_mul(ENTRIES_PER_BYTE).saturating_add(FREE_GAP);
+        self.used = self.used.saturating_add(entries);
+        if self.used > allowed { Err(Malformed("a dictionary chunk is out of order")) } else { Ok(()) }
+    }
 }
 
 /// Reads a dictionary chunk into `table`. Entries that a damaged chunk should have held are filled
-/// with `missing`, so that the ids of later ones stay right.
-pub(crate) fn read_entries<E: Entry + Clone>(bytes: &[u8], table: &mut Vec<E>, missing: &E) -> Result<()> {
+/// with `missing`, so that the ids of later ones stay right; `damaged_bytes` of the file are known to
+/// be unreadable so far.
+pub(crate) fn read_entries<E: Entry + Clone>(
+    bytes: &[u8],
+    table: &mut Vec<E>,
+    missing: &E,
+    gaps: &mut Gaps,
+    damaged_bytes: u64,
+) -> Result<()> {
     let mut r = Reader::new(bytes);
     let first = r.count(MAX_ENTRIES)?;
-    // Ids may run ahead of what was read by as much as other chunks of this file can have held.
-    if first < table.len() || first - table.len() > MAX_ENTRIES.min(bytes.len() + (1 << 20)) {
-        return Err(Malformed("a dictionary chunk is out of order"));
-    }
+    let gap = first.checked_sub(table.len()).ok_or(Malformed("a dictionary chunk is out of order"))?;
+    gaps.take(gap, damaged_bytes)?;
     table.resize(first, missing.clone());
     while !r.is_empty() {
         if table.len() >= MAX_ENTRIES {
@@ -122,10 +162,28 @@ mod tests {
     fn entries_round_trip_and_gaps_keep_ids() {
         let tasks = [Task { pid: 7, tid: 8, start_ns: Some(0) }, Task { pid: 1, tid: u32::MAX, start_ns: None }];
         let mut table = vec![IDLE];
-        read_entries(&write_entries(3, &tasks), &mut table, &IDLE).unwrap();
+        let gaps = &mut Gaps::new();
+        read_entries(&write_entries(3, &tasks).0, &mut table, &IDLE, gaps, 0).unwrap();
         assert_eq!(table[3..], tasks);
         assert_eq!(table[1..3], [IDLE, IDLE]);
-        assert!(read_entries(&write_entries(1, &tasks), &mut table, &IDLE).is_err());
-        assert!(read_entries(&write_entries(MAX_ENTRIES, &tasks), &mut table, &IDLE).is_err());
+        assert!(read_entries(&write_entries(1, &tasks).0, &mut table, &IDLE, gaps, 0).is_err());
+        assert!(read_entries(&write_entries(MAX_ENTRIES, &tasks).0, &mut table, &IDLE, gaps, 0).is_err());
+    }
+
+    /// A file of a few kilobytes could have made a reader fill in a full table, a million entries
+    /// by each of its chunks.
+    #[test]
+    fn small_chunks_cannot_claim_a_large_table() {
+        let mut table = vec![IDLE];
+        let mut gaps = Gaps::new();
+        let mut ahead = |by: usize, damaged| {
+            let first = table.len() + by;
+            read_entries(&write_entries(first, &[IDLE]).0, &mut table, &IDLE, &mut gaps, damaged)
+        };
+        assert!(ahead(FREE_GAP, 0).is_ok());
+        assert!(ahead(FREE_GAP, 0).is_err(), "the allowance is the file's, not the chunk's");
+        let mut gaps = Gaps::new();
+        assert!(gaps.take(FREE_GAP + 400, 100).is_ok());
+        assert!(gaps.take(1, 100).is_err());
     }
 }

@@ -41,11 +41,16 @@ pub const FLAG_ZSTD: u8 = 2;
 
 /// Bytes of the footer's payload.
 pub const FOOTER_PAYLOAD_LEN: usize = 32;
+/// `index_offset` of a file with more chunks than one index can list: it is scanned.
+pub const NO_INDEX: u64 = 0;
 /// Bytes of an index entry: offset and header.
 pub const INDEX_ENTRY_LEN: usize = 8 + CHUNK_HEADER_LEN;
 
 /// `cpu` in the header of a block with rows of several CPUs, or of none.
 pub const CPU_SEVERAL: u32 = u32::MAX;
+
+/// Added to the transform of a column that is stored as nullable.
+pub const CODE_NULLABLE: u8 = 0x80;
 
 /// Column transform: every row holds the minimum; no payload.
 pub const TRANSFORM_CONST: u8 = 0;
@@ -62,6 +67,9 @@ pub const TRANSFORM_FOLLOW: u8 = 5;
 /// Column transform: run lengths.
 pub const TRANSFORM_RUNS: u8 = 6;
 
+/// Names of the transforms, by number.
+pub const TRANSFORM_NAMES: [&str; 7] = ["const", "offset", "rise", "step", "dict", "follow", "runs"];
+
 /// Byte plane: one byte, the same for every row.
 pub const PLANE_CONST: u8 = 0;
 /// Byte plane: as it is.
@@ -75,6 +83,8 @@ pub const MAX_ROWS: usize = 1 << 18;
 pub const MAX_COLUMNS: usize = 64;
 /// Event kinds of one schema at most.
 pub const MAX_KINDS: usize = 1 << 12;
+/// Named values of one column at most.
+pub const MAX_NAMES: usize = 1 << 16;
 /// Bytes of one chunk's payload at most, before and after decompression.
 pub const MAX_PAYLOAD: usize = 64 << 20;
 /// Entries of a dictionary over the whole file at most.

@@ -42,6 +42,6 @@ pub use chunk::ChunkHeader;
 pub use dictionary::{FunctionInfo, IDLE, Task};
 pub use error::Error;
 pub use index::IndexEntry;
-pub use read::{Batch, Damage, Trace};
+pub use read::{Batch, Damage, StoredColumn, Trace};
 pub use schema::{ColumnSchema, KindSchema, own_schema};
 pub use write::{Totals, TraceWriter, WriterOptions};

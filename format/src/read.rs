@@ -11,13 +11,13 @@ use crate::bytes::Reader;
 use crate::catalog::{CPU, FuncId, Kind, StrId, TaskId, Unit};
 use crate::chunk::ChunkHeader;
 use crate::column::{self, Codec, Context, Entry};
-use crate::dictionary::{self, FunctionInfo, IDLE, Task};
+use crate::dictionary::{self, FunctionInfo, Gaps, IDLE, Task};
 use crate::error::Error;
 use crate::index::{self, Footer, IndexEntry};
 use crate::layout::{
     CHUNK_ALIGN, CHUNK_BLOCK, CHUNK_FOOTER, CHUNK_FUNCTIONS, CHUNK_HEADER_LEN, CHUNK_INDEX, CHUNK_MAGIC, CHUNK_META,
     CHUNK_SCHEMA, CHUNK_STRINGS, CHUNK_TASKS, FILE_HEADER_LEN, FILE_MAGIC, FLAG_ANCILLARY, FLAG_ZSTD,
-    FOOTER_PAYLOAD_LEN, MAX_PAYLOAD, VERSION_MAJOR,
+    FOOTER_PAYLOAD_LEN, MAX_PAYLOAD, NO_INDEX, TRANSFORM_NAMES, VERSION_MAJOR,
 };
 use crate::schema::{self, KindSchema};
 
@@ -32,12 +32,32 @@ pub struct Damage {
     pub problem: String,
 }
 
+/// A column of a block, as the block's directory describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredColumn {
+    /// Number of the column within its kind.
+    pub id: u8,
+    /// One of the `TRANSFORM_…` numbers.
+    pub transform: u8,
+    /// Bytes that its values take.
+    pub len_bytes: u32,
+}
+
+impl StoredColumn {
+    /// Name of the transform.
+    #[must_use]
+    pub fn transform_name(&self) -> &'static str {
+        TRANSFORM_NAMES.get(usize::from(self.transform)).copied().unwrap_or("unknown")
+    }
+}
+
 /// A file that is open for reading. Its dictionaries are in memory, its blocks are not.
 pub struct Trace {
     file: File,
     path: String,
     len: u64,
     complete: bool,
+    footer: Option<Footer>,
     damage: Vec<Damage>,
     schema: Vec<KindSchema>,
     meta: Vec<(String, String)>,
@@ -107,6 +127,11 @@ impl Trace {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let name = path.display().to_string();
+        // Opening a pipe would wait for its writer.
+        let kind = std::fs::metadata(path).map_err(|e| Error::io(format!("cannot open {name}"), e))?;
+        if !kind.is_file() && !kind.is_dir() {
+            return Err(Error::NotIgt(format!("{name} is a pipe or a device: copy it to a file first")));
+        }
         let file = File::open(path).map_err(|e| Error::io(format!("cannot open {name}"), e))?;
         Self::from_file(file, name)
     }
@@ -120,11 +145,15 @@ impl Trace {
         if meta.is_dir() {
             return Err(Error::NotIgt(format!("{name} is a directory")));
         }
+        if !meta.is_file() {
+            return Err(Error::NotIgt(format!("{name} is a pipe or a device: copy it to a file first")));
+        }
         let mut trace = Self {
             file,
             path: name,
             len: meta.len(),
             complete: false,
+            footer: None,
             damage: Vec::new(),
             schema: Vec::new(),
             meta: Vec::new(),
@@ -173,7 +202,11 @@ impl Trace {
                 self.complete = true;
                 self.chunks = chunks;
             }
-            Ok(None) => self.scan()?,
+            Ok(None) => {
+                self.scan()?;
+                let listed = self.footer.is_some_and(|f| f.chunks == self.chunks.len() as u64);
+                self.complete = listed && self.damage.is_empty();
+            }
             Err(Error::Corrupt { offset, problem, .. }) => {
                 self.damage.push(Damage { offset, len: 0, problem: format!("index: {problem}") });
                 self.scan()?;
@@ -192,7 +225,7 @@ impl Trace {
     }
 
     /// The chunks by the index, if the file ends in a footer.
-    fn read_index(&self) -> Result<Option<Vec<IndexEntry>>, Error> {
+    fn read_index(&mut self) -> Result<Option<Vec<IndexEntry>>, Error> {
         let footer_len = CHUNK_HEADER_LEN + FOOTER_PAYLOAD_LEN;
         let Some(at) = self.len.checked_sub(footer_len as u64).filter(|&at| at >= FILE_HEADER_LEN as u64) else {
             return Ok(None);
@@ -205,6 +238,10 @@ impl Trace {
         }
         let broken = |problem: String| Error::corrupt("the index", at, problem);
         let footer = Footer::read(&bytes[CHUNK_HEADER_LEN..]).map_err(|e| broken(e.to_string()))?;
+        self.footer = Some(footer);
+        if footer.index_offset == NO_INDEX {
+            return Ok(None);
+        }
         let header = self.header_at(footer.index_offset).map_err(broken)?;
         if header.chunk_type != CHUNK_INDEX {
             return Err(broken("it is not where the footer says".to_owned()));
@@ -236,16 +273,18 @@ impl Trace {
 
     fn scan(&mut self) -> Result<(), Error> {
         let mut offset = FILE_HEADER_LEN as u64;
+        let mut last_seq = None;
         while offset < self.len {
             match self.header_at(offset) {
                 Ok(header) => {
+                    last_seq = Some(header.seq);
                     if header.chunk_type != CHUNK_INDEX && header.chunk_type != CHUNK_FOOTER {
                         self.chunks.push(IndexEntry { offset, header });
                     }
                     offset += header.span();
                 }
                 Err(problem) => {
-                    let next = self.next_chunk(offset + CHUNK_ALIGN as u64)?;
+                    let next = self.next_chunk(offset + CHUNK_ALIGN as u64, last_seq)?;
                     self.damage.push(Damage { offset, len: next - offset, problem });
                     offset = next;
                 }
@@ -254,8 +293,10 @@ impl Trace {
         Ok(())
     }
 
-    /// Offset of the next whole chunk header at or behind `from`, or the end of the file.
-    fn next_chunk(&self, from: u64) -> Result<u64, Error> {
+    /// Offset of the next whole chunk at or behind `from`, or the end of the file. A chunk counts on
+    /// from the last one: the headers that a broken index quotes do not.
+    fn next_chunk(&self, from: u64, last_seq: Option<u32>) -> Result<u64, Error> {
+        let follows = |h: ChunkHeader| last_seq.is_none_or(|last| h.seq > last);
         let mut window = vec![0; 1 << 16];
         let mut at = from;
         while at < self.len {
@@ -263,7 +304,7 @@ impl Trace {
             self.read_at(&mut window[..n], at)?;
             for i in (0..n).step_by(CHUNK_ALIGN) {
                 let offset = at + i as u64;
-                if window[i..n].starts_with(&CHUNK_MAGIC) && self.header_at(offset).is_ok() {
+                if window[i..n].starts_with(&CHUNK_MAGIC) && self.header_at(offset).is_ok_and(follows) {
                     return Ok(offset);
                 }
             }
@@ -273,11 +314,13 @@ impl Trace {
     }
 
     fn read_dictionaries(&mut self) -> Result<(), Error> {
+        let mut gaps = Gaps::new();
         for chunk in self.chunks.clone() {
             let t = chunk.header.chunk_type;
             if !(CHUNK_SCHEMA..=CHUNK_FUNCTIONS).contains(&t) {
                 continue;
             }
+            let lost_bytes = self.damage.iter().map(|d| d.len).fold(0, u64::saturating_add);
             let read = self.whole_payload(&chunk).and_then(|bytes| {
                 let lost = FunctionInfo {
                     symbol: "?".into(),
@@ -286,10 +329,14 @@ impl Trace {
                 };
                 match t {
                     CHUNK_SCHEMA => schema::read(&bytes).map(|s| self.schema = s),
-                    CHUNK_META => dictionary::read_entries(&bytes, &mut self.meta, &Default::default()),
-                    CHUNK_STRINGS => dictionary::read_entries(&bytes, &mut self.strings, &"?".into()),
-                    CHUNK_TASKS => dictionary::read_entries(&bytes, &mut self.tasks, &IDLE),
-                    _ => dictionary::read_entries(&bytes, &mut self.functions, &lost),
+                    CHUNK_META => {
+                        dictionary::read_entries(&bytes, &mut self.meta, &Default::default(), &mut gaps, lost_bytes)
+                    }
+                    CHUNK_STRINGS => {
+                        dictionary::read_entries(&bytes, &mut self.strings, &"?".into(), &mut gaps, lost_bytes)
+                    }
+                    CHUNK_TASKS => dictionary::read_entries(&bytes, &mut self.tasks, &IDLE, &mut gaps, lost_bytes),
+                    _ => dictionary::read_entries(&bytes, &mut self.functions, &lost, &mut gaps, lost_bytes),
                 }
                 .map_err(|e| Error::corrupt(format!("chunk {}", chunk.header.seq), chunk.offset, e.to_string()))
             });
@@ -361,9 +408,59 @@ impl Trace {
         batch.payload = payload;
         if decoded.is_err() {
             batch.rows = 0;
+            batch.runs.clear();
             batch.present.iter_mut().for_each(|p| *p = false);
         }
         decoded
+    }
+
+    /// What a block's directory says of its columns; none of them is read.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] with the block's offset.
+    pub fn stored_columns(&self, entry: &IndexEntry) -> Result<Vec<StoredColumn>, Error> {
+        let h = &entry.header;
+        let what = || format!("block {} ({})", h.seq, self.kind_name(h.kind));
+        let broken = |problem: String| Error::corrupt(what(), entry.offset, problem);
+        let mut head = vec![0; h.head_len as usize];
+        self.read_at(&mut head, entry.offset + CHUNK_HEADER_LEN as u64)?;
+        let crc = crc32c::crc32c(&head);
+        if crc != h.head_crc {
+            return Err(broken(format!("directory crc {crc:#010x}, expected {:#010x}", h.head_crc)));
+        }
+        let entries = block::read_directory(&head, h.rows).map_err(|e| broken(e.to_string()))?;
+        Ok(entries.iter().map(|e| StoredColumn { id: e.id, transform: e.transform, len_bytes: e.len }).collect())
+    }
+
+    /// Checks what reading leaves unchecked: that the chunk's header stands in the file as the index
+    /// has it, that its payload fits its CRC (a block's directory only: [`Trace::read_block`] checks
+    /// the columns), and that its padding is empty.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] with the chunk's offset.
+    pub fn check_chunk(&self, entry: &IndexEntry) -> Result<(), Error> {
+        let h = &entry.header;
+        let broken = |problem: String| Error::corrupt(format!("chunk {}", h.seq), entry.offset, problem);
+        let header = self.header_at(entry.offset).map_err(broken)?;
+        if header != *h {
+            return Err(broken("its header is not the one that the index has".to_owned()));
+        }
+        let start = entry.offset + CHUNK_HEADER_LEN as u64;
+        let mut head = vec![0; h.head_len as usize];
+        self.read_at(&mut head, start)?;
+        let crc = crc32c::crc32c(&head);
+        if crc != h.head_crc {
+            return Err(broken(format!("crc {crc:#010x}, expected {:#010x}", h.head_crc)));
+        }
+        let end = start + u64::from(h.payload_len);
+        let mut padding = [0; CHUNK_ALIGN];
+        let have = (entry.offset + h.span()).min(self.len).saturating_sub(end);
+        let padding = &mut padding[..usize::try_from(have).unwrap_or(0).min(CHUNK_ALIGN)];
+        self.read_at(padding, end)?;
+        if padding.iter().any(|&b| b != 0) {
+            return Err(broken(format!("its padding is not empty ({padding:02x?}); no event is lost")));
+        }
+        Ok(())
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<(), Error> {
@@ -393,6 +490,12 @@ impl Trace {
     #[must_use]
     pub fn complete(&self) -> bool {
         self.complete
+    }
+
+    /// Rows of all kinds that the writer counted, where the footer is there.
+    #[must_use]
+    pub fn events_written(&self) -> Option<u64> {
+        self.footer.map(|f| f.events)
     }
 
     /// What could not be read when the file was opened. Blocks are checked when they are read.
@@ -447,6 +550,12 @@ impl Trace {
     #[must_use]
     pub fn string(&self, id: StrId) -> &str {
         self.strings.get(id.index()).map_or("?", |s| s)
+    }
+
+    /// How many strings there are; a [`StrId`] counts from 0.
+    #[must_use]
+    pub fn strings_len(&self) -> usize {
+        self.strings.len()
     }
 
     /// All functions; a [`FuncId`] is an index.

@@ -3,7 +3,7 @@
 
 use crate::bytes::{Malformed, Reader, Result, put_len, put_string, put_varint};
 use crate::catalog::{EVENTS, Kind, Unit};
-use crate::layout::{MAX_COLUMNS, MAX_KINDS};
+use crate::layout::{MAX_COLUMNS, MAX_KINDS, MAX_NAMES};
 
 /// An event kind as a file describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,7 +116,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<KindSchema>> {
             let (id, unit, nullable) = (r.u8()?, r.u8()?, r.u8()? & 1 != 0);
             let (name, doc) = (r.string()?.to_owned(), r.string()?.to_owned());
             let names =
-                (0..r.count(1 << 16)?).map(|_| Ok((r.varint()?, r.string()?.to_owned()))).collect::<Result<_>>()?;
+                (0..r.count(MAX_NAMES)?).map(|_| Ok((r.varint()?, r.string()?.to_owned()))).collect::<Result<_>>()?;
             columns.push(ColumnSchema { id, name, unit, nullable, doc, names });
         }
         kinds.push(KindSchema { number, name, doc, columns });

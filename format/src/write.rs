@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::index::{Footer, IndexEntry};
 use crate::layout::{
     CHUNK_ALIGN, CHUNK_BLOCK, CHUNK_FOOTER, CHUNK_FUNCTIONS, CHUNK_HEADER_LEN, CHUNK_INDEX, CHUNK_META, CHUNK_SCHEMA,
-    CHUNK_STRINGS, CHUNK_TASKS, CPU_SEVERAL, FILE_HEADER_LEN, FILE_MAGIC, FLAG_ANCILLARY, FLAG_ZSTD, MAX_PAYLOAD,
-    SEAL_NS, SEAL_ROWS, VERSION_MAJOR, VERSION_MINOR,
+    CHUNK_STRINGS, CHUNK_TASKS, CPU_SEVERAL, FILE_HEADER_LEN, FILE_MAGIC, FLAG_ANCILLARY, FLAG_ZSTD, INDEX_ENTRY_LEN,
+    MAX_PAYLOAD, NO_INDEX, SEAL_NS, SEAL_ROWS, VERSION_MAJOR, VERSION_MINOR,
 };
 use crate::{index, schema};
 
@@ -64,6 +64,8 @@ pub struct TraceWriter<W: Write> {
     functions: Dictionary<FunctionInfo>,
     meta: Dictionary<(String, String)>,
     index: Vec<IndexEntry>,
+    /// Chunks that one index can list.
+    index_cap: usize,
     events: u64,
 }
 
@@ -104,6 +106,7 @@ impl<W: Write> TraceWriter<W> {
             functions: Dictionary::new(Vec::new()),
             meta: Dictionary::new(Vec::new()),
             index: Vec::new(),
+            index_cap: MAX_PAYLOAD / INDEX_ENTRY_LEN,
             events: 0,
         };
         let mut header = [0; FILE_HEADER_LEN];
@@ -199,10 +202,12 @@ impl<W: Write> TraceWriter<W> {
     /// [`Error::Io`] when the file does not take the bytes.
     pub fn finish(mut self) -> Result<(W, Totals), Error> {
         self.flush()?;
-        let index_offset = self.offset;
-        let entries = self.index.len();
-        self.chunk_of(CHUNK_INDEX, entries, &index::write(&self.index))?;
-        let footer = Footer { index_offset, chunks: self.index.len() as u64 - 1, events: self.events };
+        let chunks = self.index.len();
+        let index_offset = if chunks <= self.index_cap { self.offset } else { NO_INDEX };
+        if index_offset != NO_INDEX {
+            self.chunk_of(CHUNK_INDEX, chunks, &index::write(&self.index))?;
+        }
+        let footer = Footer { index_offset, chunks: chunks as u64, events: self.events };
         self.plain_chunk(CHUNK_FOOTER, 0, 0, &footer.to_bytes())?;
         self.out.flush().map_err(|e| self.io(e))?;
         Ok((self.out, Totals { events: self.events, bytes: self.offset }))
@@ -254,11 +259,11 @@ impl<W: Write> TraceWriter<W> {
         // Written only once the whole chunk is: a failed write leaves the entries to be written.
         macro_rules! write_new {
             ($field:ident, $chunk:expr) => {
-                let (from, to) = (self.$field.written, self.$field.entries.len());
-                if from < to {
-                    let payload = dictionary::write_entries(from, &self.$field.entries[from..to]);
-                    self.chunk_of($chunk, to - from, &payload)?;
-                    self.$field.written = to;
+                while self.$field.written < self.$field.entries.len() {
+                    let from = self.$field.written;
+                    let (payload, taken) = dictionary::write_entries(from, &self.$field.entries[from..]);
+                    self.chunk_of($chunk, taken, &payload)?;
+                    self.$field.written = from + taken;
                 }
             };
         }
@@ -331,5 +336,62 @@ impl<W: Write> TraceWriter<W> {
 
     fn io(&self, source: std::io::Error) -> Error {
         Error::io(format!("writing at offset {:#x}", self.offset), source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Exit;
+    use crate::{Batch, Trace};
+
+    fn reopened(bytes: &[u8]) -> Trace {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        Trace::from_file(file, "test.igt".into()).unwrap()
+    }
+
+    /// One index holds a million chunks, which a recording of several hours exceeds: it could not be
+    /// finished.
+    #[test]
+    fn a_file_of_more_chunks_than_an_index_lists_is_complete_without_one() {
+        for (cap, indexed) in [(4, true), (3, false)] {
+            let mut w =
+                TraceWriter::new(Vec::new(), WriterOptions { seal_rows: 1, ..WriterOptions::default() }).unwrap();
+            w.index_cap = cap;
+            for ts in 0..3 {
+                w.push(ts, 0, &Exit { task: TaskId(0), group_dead: None }).unwrap();
+            }
+            let bytes = w.finish().unwrap().0;
+            let trace = reopened(&bytes);
+            assert!(trace.complete() && trace.damage().is_empty());
+            assert_eq!((trace.blocks().len(), trace.chunks().len()), (3, 4));
+            let last = trace.chunks()[3];
+            let behind = (bytes.len() - CHUNK_HEADER_LEN - crate::layout::FOOTER_PAYLOAD_LEN) as u64;
+            assert_eq!(last.offset + last.header.span() < behind, indexed);
+            // A chunk that is missing is missed.
+            let mut cut = bytes.clone();
+            let at = usize::try_from(trace.chunks()[2].offset).unwrap();
+            cut.drain(at..at + usize::try_from(trace.chunks()[2].header.span()).unwrap());
+            if !indexed {
+                assert!(!reopened(&cut).complete());
+            }
+        }
+    }
+
+    /// The strings of one seal could exceed a chunk, and the recording ended there.
+    #[test]
+    fn many_strings_go_into_several_chunks() {
+        let mut w = TraceWriter::new(Vec::new(), WriterOptions::default()).unwrap();
+        let long = "x".repeat(1 << 21);
+        let ids: Vec<StrId> = (0..5).map(|i| w.string(&format!("{i}{long}"))).collect();
+        w.push(1, 0, &crate::catalog::Name { task: TaskId(0), name: ids[4], source: 0 }).unwrap();
+        let trace = reopened(&w.finish().unwrap().0);
+        assert_eq!(trace.chunks().iter().filter(|c| c.header.chunk_type == CHUNK_STRINGS).count(), 3);
+        for (i, id) in ids.iter().enumerate() {
+            assert!(trace.string(*id).starts_with(&i.to_string()));
+        }
+        let mut batch = Batch::new().unwrap();
+        assert!(trace.read_block(&trace.blocks()[0], &mut batch, None).is_ok());
     }
 }

@@ -234,3 +234,92 @@ fn other_files_are_refused_by_name() {
     let error = open(&newer).err().map(|e| e.to_string()).unwrap();
     assert_eq!(error, "version 9 of the format is not known here, the newest known is 1; use a newer ingero");
 }
+
+/// The later of two calls that begin together is the inner one, which is written first.
+#[test]
+fn of_calls_that_begin_together_the_longest_stands_first() {
+    let mut w = TraceWriter::new(Vec::new(), WriterOptions::default()).unwrap();
+    let func =
+        w.function(FunctionInfo { symbol: "cudaLaunchKernel".into(), layer: Layer::Runtime, class: Class::Launch });
+    for dur in [5, 70, 9] {
+        let call = Call {
+            task: TaskId(0),
+            func,
+            dur_ns: Some(dur),
+            end: END_RETURNED,
+            result: Some(0),
+            ptr: None,
+            ptr2: None,
+            bytes: None,
+            copy: None,
+            stream: None,
+        };
+        w.push(1000, 0, &call).unwrap();
+    }
+    let trace = open(&w.finish().unwrap().0).unwrap();
+    let mut batch = Batch::new().unwrap();
+    trace.read_block(&trace.blocks()[0], &mut batch, None).unwrap();
+    assert_eq!(batch.column(4), Some(&[70, 9, 5][..]));
+}
+
+#[test]
+fn a_scan_does_not_take_the_headers_that_an_index_quotes_for_chunks() {
+    let bytes = sample(100);
+    let trace = open(&bytes).unwrap();
+    // An index that is stored as it is, its own header gone.
+    let last = trace.chunks().last().unwrap();
+    let mut more = bytes[..usize::try_from(last.offset + last.header.span()).unwrap()].to_vec();
+    more.extend([0u8; 56]);
+    for c in trace.chunks() {
+        let at = usize::try_from(c.offset).unwrap();
+        more.extend(c.offset.to_le_bytes());
+        more.extend(&bytes[at..at + 56]);
+    }
+    more.extend(vec![0; bytes.len()]);
+    let again = open(&more).unwrap();
+    assert_eq!(again.chunks(), trace.chunks());
+    assert_eq!(rows(&again), rows(&trace));
+}
+
+#[test]
+fn a_header_that_ends_before_it_begins_is_damage() {
+    let mut bytes = sample(1000);
+    let trace = open(&bytes).unwrap();
+    let block = *trace.blocks().iter().find(|b| b.header.rows > 1).unwrap();
+    let at = usize::try_from(block.offset).unwrap();
+    bytes.truncate(at + usize::try_from(block.header.span()).unwrap());
+    bytes[at + 32..at + 40].copy_from_slice(&u64::MAX.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[at..at + 52]).to_le_bytes();
+    bytes[at + 52..at + 56].copy_from_slice(&crc);
+    let trace = open(&bytes).unwrap();
+    assert!(trace.damage()[0].problem.starts_with("impossible times"), "{:?}", trace.damage());
+    assert!(trace.span_ns().is_none_or(|(from, to)| from <= to));
+}
+
+#[test]
+fn pipes_and_devices_are_refused_before_they_are_opened() {
+    let error = Trace::open("/dev/null").err().map(|e| e.to_string()).unwrap();
+    assert_eq!(error, "not an .igt file: /dev/null is a pipe or a device: copy it to a file first");
+}
+
+#[test]
+fn every_chunk_of_a_whole_file_checks() {
+    let bytes = sample(100);
+    let trace = open(&bytes).unwrap();
+    assert_eq!(trace.events_written(), Some(627));
+    for c in trace.chunks() {
+        trace.check_chunk(c).unwrap();
+    }
+    for b in trace.blocks() {
+        let stored = trace.stored_columns(b).unwrap();
+        let ids: Vec<u8> = trace.kind_schema(b.header.kind).unwrap().columns.iter().map(|c| c.id).collect();
+        assert_eq!(stored.iter().map(|c| c.id).collect::<Vec<_>>(), ids);
+        let sum: u32 = stored.iter().map(|c| c.len_bytes).sum();
+        assert_eq!(sum + b.header.head_len, b.header.payload_len);
+    }
+    // The index stands for a header that is broken; the check tells.
+    let mut bad = bytes.clone();
+    bad[usize::try_from(trace.blocks()[0].offset).unwrap() + 12] ^= 1;
+    let trace = open(&bad).unwrap();
+    assert!(trace.check_chunk(&trace.blocks()[0]).unwrap_err().to_string().contains("header crc"));
+}

@@ -83,10 +83,16 @@ impl Fixture {
         &mut self.writer
     }
 
+    /// The recording, as the bytes of its file.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.writer.finish().unwrap().0
+    }
+
     /// The recording, opened for reading.
     #[must_use]
     pub fn finish(self) -> Trace {
-        let (bytes, _) = self.writer.finish().unwrap();
+        let bytes = self.into_bytes();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&bytes).unwrap();
         file.rewind().unwrap();

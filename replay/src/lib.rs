@@ -31,10 +31,11 @@
 pub mod fixture;
 mod merge;
 mod processes;
+pub mod program;
 mod timeline;
 mod window;
 
-pub use merge::{Event, LostBlock, Merge};
+pub use merge::{Event, LostBlock, Merge, Row};
 pub use processes::{Process, ProcessId, Processes};
 pub use timeline::{CallSpan, Cpus, OffCpu, OffKind, Repairs, Run, Sink, Spent, Timeline, Waker};
-pub use window::{BadTime, When, Window, parse_duration, parse_when, start_unix_ns};
+pub use window::{BadTime, When, Window, parse_duration, parse_when, show_wall, start_unix_ns};

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use ingero_format::catalog::{Body, CPU, Kind, NULL, TS, event_kind};
 use ingero_format::{Batch, Error, IndexEntry, Trace};
@@ -39,11 +40,35 @@ pub struct Merge<'t> {
     free: Vec<usize>,
     spare: Vec<Batch>,
     heap: BinaryHeap<Reverse<(u64, u32, usize)>>,
+    /// Whether the row on top of the heap was given out already.
+    given: bool,
     lost: Vec<LostBlock>,
 }
 
+/// One row of any kind, known to this build or not.
+pub struct Row<'m> {
+    /// `CLOCK_MONOTONIC` nanoseconds.
+    pub ts_ns: u64,
+    /// CPU on which it was recorded.
+    pub cpu: u32,
+    /// Number of its kind; [`Trace::kind_schema`] describes it.
+    pub kind: u16,
+    batch: &'m Batch,
+    row: usize,
+}
+
+impl Row<'_> {
+    /// The word of a column by id; none where the block lacks the column.
+    #[must_use]
+    pub fn word(&self, id: u8) -> Option<u64> {
+        self.batch.column(id)?.get(self.row).copied()
+    }
+}
+
 struct OpenBlock {
-    kind: Kind,
+    number: u16,
+    /// The kind, if this build knows it.
+    kind: Option<Kind>,
     seq: u32,
     batch: Batch,
     /// Rows in time order; empty where the block has a single run and is in order already.
@@ -65,6 +90,10 @@ impl OpenBlock {
         self.batch.column(id).and_then(|c| c.get(row)).copied().unwrap_or(missing)
     }
 
+    fn cpu(&self) -> u32 {
+        u32::try_from(self.word(usize::from(CPU), self.row())).unwrap_or(u32::MAX)
+    }
+
     fn ts_ns(&self) -> Option<u64> {
         (self.next < self.batch.rows()).then(|| self.word(usize::from(TS), self.row()))
     }
@@ -80,8 +109,13 @@ impl<'t> Merge<'t> {
     /// All events of the kinds that `wanted` names.
     #[must_use]
     pub fn of(trace: &'t Trace, wanted: impl Fn(Kind) -> bool) -> Self {
-        let known = |b: &&IndexEntry| Kind::from_number(b.header.kind).is_some_and(&wanted);
-        let mut unopened: Vec<IndexEntry> = trace.blocks().iter().filter(known).copied().collect();
+        Self::rows(trace, |number| Kind::from_number(number).is_some_and(&wanted))
+    }
+
+    /// All rows of the kinds whose numbers are `wanted`, for [`Merge::next_row`].
+    #[must_use]
+    pub fn rows(trace: &'t Trace, wanted: impl Fn(u16) -> bool) -> Self {
+        let mut unopened: Vec<IndexEntry> = trace.blocks().iter().filter(|b| wanted(b.header.kind)).copied().collect();
         unopened.reverse();
         Self {
             trace,
@@ -90,8 +124,16 @@ impl<'t> Merge<'t> {
             free: Vec::new(),
             spare: Vec::new(),
             heap: BinaryHeap::new(),
+            given: false,
             lost: Vec::new(),
         }
+    }
+
+    /// Leaves blocks unread that hold nothing of a range. What comes may still lie outside of it.
+    #[must_use]
+    pub fn within(mut self, from_ns: u64, to_ns: u64) -> Self {
+        self.unopened.retain(|b| b.header.ts_max >= from_ns && b.header.ts_min < to_ns);
+        self
     }
 
     /// Blocks that could not be read so far.
@@ -123,14 +165,18 @@ impl<'t> Merge<'t> {
     }
 
     fn read(&mut self, block: &IndexEntry) -> Result<Option<OpenBlock>, Error> {
-        let Some(kind) = Kind::from_number(block.header.kind) else { return Ok(None) };
+        let number = block.header.kind;
+        let kind = Kind::from_number(number);
         let mut batch = match self.spare.pop() {
             Some(batch) => batch,
             None => Batch::new()?,
         };
         self.trace.read_block(block, &mut batch, None)?;
-        let ids = event_kind(kind).columns.iter().map(|c| (c.id, c.nullable)).collect();
-        let mut open = OpenBlock { kind, seq: block.header.seq, batch, order: Vec::new(), next: 0, ids };
+        let ids = match kind {
+            Some(kind) => event_kind(kind).columns.iter().map(|c| (c.id, c.nullable)).collect(),
+            None => vec![(TS, false), (CPU, false)],
+        };
+        let mut open = OpenBlock { number, kind, seq: block.header.seq, batch, order: Vec::new(), next: 0, ids };
         if let Some(ts) = open.batch.column(TS)
             && !ts.is_sorted()
         {
@@ -141,6 +187,43 @@ impl<'t> Merge<'t> {
             open.order = order;
         }
         Ok(Some(open))
+    }
+
+    /// The next row in time, of any kind that was asked for.
+    pub fn next_row(&mut self) -> Option<Row<'_>> {
+        let (ts_ns, place) = self.next_place()?;
+        let open = self.open.get(place)?.as_ref()?;
+        Some(Row { ts_ns, cpu: open.cpu(), kind: open.number, batch: &open.batch, row: open.row() })
+    }
+
+    /// Moves on to the next row: its time, and the place of its block.
+    fn next_place(&mut self) -> Option<(u64, usize)> {
+        if self.given {
+            self.pass();
+        }
+        self.open_due();
+        let Reverse((ts_ns, _, place)) = *self.heap.peek()?;
+        self.given = true;
+        Some((ts_ns, place))
+    }
+
+    /// Leaves the row that was given out behind.
+    fn pass(&mut self) {
+        self.given = false;
+        let Some(mut first) = self.heap.peek_mut() else { return };
+        let place = first.0.2;
+        let Some(slot) = self.open.get_mut(place) else { return };
+        let Some(open) = slot.as_mut() else { return };
+        open.next += 1;
+        if let Some(ts) = open.ts_ns() {
+            first.0.0 = ts;
+        } else {
+            PeekMut::pop(first);
+            if let Some(done) = slot.take() {
+                self.spare.push(done.batch);
+            }
+            self.free.push(place);
+        }
     }
 
     fn admit(&mut self, open: OpenBlock) {
@@ -162,25 +245,13 @@ impl Iterator for Merge<'_> {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
-        self.open_due();
-        let mut first = self.heap.peek_mut()?;
-        let Reverse((ts_ns, _, place)) = *first;
-        let slot = self.open.get_mut(place)?;
-        let open = slot.as_mut()?;
-        let row = open.row();
-        let cpu = u32::try_from(open.word(usize::from(CPU), row)).unwrap_or(u32::MAX);
-        let body = Body::gather(open.kind, |column| open.word(column, row));
-        open.next += 1;
-        if let Some(ts) = open.ts_ns() {
-            first.0.0 = ts;
-        } else {
-            std::collections::binary_heap::PeekMut::pop(first);
-            if let Some(done) = slot.take() {
-                self.spare.push(done.batch);
-            }
-            self.free.push(place);
+        loop {
+            let (ts_ns, place) = self.next_place()?;
+            let open = self.open.get(place)?.as_ref()?;
+            let Some(kind) = open.kind else { continue };
+            let row = open.row();
+            return Some(Event { ts_ns, cpu: open.cpu(), body: Body::gather(kind, |column| open.word(column, row)) });
         }
-        Some(Event { ts_ns, cpu, body })
     }
 }
 

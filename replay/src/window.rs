@@ -105,6 +105,23 @@ fn parse_wall(text: &str) -> Option<u64> {
     u64::try_from(unix_s.checked_mul(1_000_000_000)?.checked_add(nanos)?).ok()
 }
 
+/// A wall-clock time as people read it, in UTC: `2026-03-01 14:06:13.500 UTC`.
+#[must_use]
+pub fn show_wall(unix_ns: u64) -> String {
+    let (ms, s) = (unix_ns / 1_000_000 % 1000, unix_ns / 1_000_000_000);
+    let (days, of_day) = (s / 86_400 + 719_468, s % 86_400);
+    // The way back of `parse_wall`, in 400-year eras of years that begin in March.
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (h, m, s) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    format!("{year:04}-{month:02}-{day:02} {h:02}:{m:02}:{s:02}.{ms:03} UTC")
+}
+
 /// A range of a trace on its own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
@@ -235,6 +252,15 @@ mod tests {
         }
         for text in ["2026-13-01T00:00:00Z", "2026-01-01Tx", "yesterdayT", "2026-01-01T25:00:00Z"] {
             assert!(parse_when(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn wall_clock_times_are_shown_as_they_are_read() {
+        assert_eq!(show_wall(0), "1970-01-01 00:00:00.000 UTC");
+        for text in ["2000-02-29", "2000-03-01", "2023-12-31", "2024-02-29", "2100-03-01", "2026-11-30"] {
+            let Ok(When::Wall(unix)) = parse_when(text) else { panic!("{text}") };
+            assert_eq!(show_wall(unix + 45_296_789_000_000), format!("{text} 12:34:56.789 UTC"));
         }
     }
 

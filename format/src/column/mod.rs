@@ -11,8 +11,8 @@ use crate::bytes::{Malformed, Reader, Result, put_len, put_varint};
 use crate::catalog::{Column, Shape};
 use crate::error::Error;
 use crate::layout::{
-    MAX_ROWS, TRANSFORM_CONST, TRANSFORM_DICT, TRANSFORM_FOLLOW, TRANSFORM_OFFSET, TRANSFORM_RISE, TRANSFORM_RUNS,
-    TRANSFORM_STEP,
+    CODE_NULLABLE, MAX_ROWS, TRANSFORM_CONST, TRANSFORM_DICT, TRANSFORM_FOLLOW, TRANSFORM_OFFSET, TRANSFORM_RISE,
+    TRANSFORM_RUNS, TRANSFORM_STEP,
 };
 
 /// Compressor, decompressor and scratch space, reused from block to block.
@@ -72,12 +72,10 @@ pub(crate) struct Entry {
     pub(crate) leader: u8,
 }
 
-const NULLABLE: u8 = 0x80;
-
 impl Entry {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.push(self.id);
-        out.push(self.transform | if self.nullable { NULLABLE } else { 0 });
+        out.push(self.transform | if self.nullable { CODE_NULLABLE } else { 0 });
         put_varint(out, self.min);
         if self.transform != TRANSFORM_CONST {
             put_varint(out, self.max.wrapping_sub(self.min));
@@ -94,8 +92,8 @@ impl Entry {
         let code = r.u8()?;
         let mut e = Self {
             id,
-            transform: code & !NULLABLE,
-            nullable: code & NULLABLE != 0,
+            transform: code & !CODE_NULLABLE,
+            nullable: code & CODE_NULLABLE != 0,
             min: r.varint()?,
             max: 0,
             len: 0,

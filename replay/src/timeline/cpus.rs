@@ -6,7 +6,7 @@ use ingero_format::catalog::TaskId;
 
 /// Stretches that a CPU remembers at least. A wait that reaches further back is told with what is
 /// still remembered, and the rest of it has no holder.
-const REMEMBERED: usize = 1 << 16;
+pub(super) const REMEMBERED: usize = 1 << 16;
 
 /// Who was on each CPU through the last stretch of the walk.
 #[derive(Debug, Default)]

@@ -257,3 +257,14 @@ fn a_call_proves_that_its_thread_runs() {
     assert_eq!(repairs.synthesised, 1);
     assert_eq!(told.calls[0].spent, Spent { running_ns: 50, ..Spent::default() });
 }
+
+/// The spec names two limits of the walk.
+#[test]
+fn the_spec_has_the_limits_of_the_walk() {
+    let spec = include_str!("../../../spec/semantics.md");
+    let early = format!("a wake within {} µs before the switch-out", EARLY_WAKE_NS / 1000);
+    assert!(spec.contains(&early), "{early}");
+    let (thousands, rest) = (cpus::REMEMBERED / 1000, cpus::REMEMBERED % 1000);
+    let remembered = format!("{thousands},{rest:03} stretches");
+    assert!(spec.contains(&remembered), "{remembered}");
+}

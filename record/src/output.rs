@@ -9,25 +9,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, anyhow};
-use ingero_format::layout::CHUNK_HEADER_LEN;
 
 /// Room that is taken from the file system ahead of the end of the file. It must hold what is written between the first
-/// sign of a full disk and the footer: the chunk under way, the rows not yet written, and the index.
+/// sign of a full disk and the footer: what one batch fills, the rows not yet written, and the index.
 const RESERVE_BYTES: u64 = 8 << 20;
 /// Room is asked for in steps, so that few writes need a second call.
 const STEP_BYTES: u64 = 8 << 20;
 
-/// A file that notices a full disk one chunk early.
-///
-/// Every chunk of the format starts with a header of known length: a write of just that length is refused when the reserve
-/// behind it can no longer be had. Once [`Output::closing`] is set the reserve may be used up.
+/// A file that knows of a full disk while it still has room of its own to end in good order.
 #[derive(Debug)]
 pub struct Output {
     file: File,
     written: u64,
-    /// Bytes of the file system that are ours; `None` where it cannot reserve any.
+    /// Bytes of the file system that are ours; `None` where it cannot reserve any, or no more.
     reserved: Option<u64>,
-    closing: Arc<AtomicBool>,
+    full: Arc<AtomicBool>,
 }
 
 impl Output {
@@ -49,13 +45,13 @@ impl Output {
             }
             _ => anyhow!("--output {}: {e}", path.display()),
         })?;
-        Ok(Self { file, written: 0, reserved: Some(0), closing: Arc::default() })
+        Ok(Self { file, written: 0, reserved: Some(0), full: Arc::default() })
     }
 
-    /// Once this is set the reserve may be written to.
+    /// Set once the file system has no more room than what was reserved: time to end the file.
     #[must_use]
-    pub fn closing(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.closing)
+    pub fn full(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.full)
     }
 
     /// Gives back what was reserved and not needed.
@@ -67,10 +63,9 @@ impl Output {
         if self.file.metadata()?.is_file() { self.file.set_len(self.written) } else { Ok(()) }
     }
 
-    fn reserve(&mut self, len: u64) -> io::Result<()> {
+    fn reserve(&mut self, len: u64) {
         let needed = self.written + len + RESERVE_BYTES;
-        let Some(reserved) = self.reserved.filter(|&r| r < needed) else { return Ok(()) };
-        let more = needed - reserved + STEP_BYTES;
+        let Some(reserved) = self.reserved.filter(|&r| r < needed) else { return };
         let allocate = |len: u64| -> io::Result<()> {
             let to_off = |n| libc::off_t::try_from(n).map_err(io::Error::other);
             let (from, len) = (to_off(reserved)?, to_off(len)?);
@@ -80,29 +75,24 @@ impl Output {
                 _ => Err(io::Error::last_os_error()),
             }
         };
-        match allocate(more).or_else(|_| allocate(needed - reserved)) {
-            Ok(()) => {
-                self.reserved = Some(needed);
-                Ok(())
+        let ahead = needed + STEP_BYTES;
+        let got = allocate(ahead - reserved).map(|()| ahead).or_else(|_| allocate(needed - reserved).map(|()| needed));
+        self.reserved = match got {
+            Ok(reserved) => Some(reserved),
+            Err(e) => {
+                // Not every file system can reserve, and no device or pipe does: there the write itself will tell.
+                if matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG)) {
+                    self.full.store(true, Ordering::Relaxed);
+                }
+                None
             }
-            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG)) => Err(e),
-            // Not every file system can, and no device or pipe does.
-            Err(_) => {
-                self.reserved = None;
-                Ok(())
-            }
-        }
+        };
     }
 }
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if !self.closing.load(Ordering::Relaxed) {
-            let refused = self.reserve(bytes.len() as u64);
-            if bytes.len() == CHUNK_HEADER_LEN {
-                refused?;
-            }
-        }
+        self.reserve(bytes.len() as u64);
         let n = self.file.write(bytes)?;
         self.written += n as u64;
         Ok(n)
@@ -138,7 +128,7 @@ mod tests {
     #[test]
     fn a_device_takes_what_it_takes() {
         let mut out = Output::create(Path::new("/dev/null"), true).unwrap();
-        out.write_all(&[0; CHUNK_HEADER_LEN]).unwrap();
+        out.write_all(&[0; 64]).unwrap();
         out.trim().unwrap();
         let mut full = Output::create(Path::new("/dev/full"), true).unwrap();
         assert!(full.write_all(b"x").is_err());

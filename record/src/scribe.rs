@@ -21,6 +21,8 @@ const RING_FULL: u64 = 0;
 const MAP_FULL: u64 = 1;
 const RECURSION: u64 = 2;
 const DISK_FULL: u64 = 5;
+/// What lost events when it was no probe.
+pub const RECORDER: &str = "recorder";
 
 /// What was written, for the summary.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -241,8 +243,8 @@ impl<W: Write> Scribe<W> {
     /// # Errors
     /// When there is no room even for that.
     pub fn disk_full(&mut self, from_ns: u64, to_ns: u64) -> Result<(), Error> {
-        let probe: StrId = self.out.string("recorder");
-        self.counts.losses.insert(("recorder", "disk-full"), 1);
+        let probe: StrId = self.out.string(RECORDER);
+        self.counts.losses.insert((RECORDER, "disk-full"), 1);
         self.out.push(from_ns, NO_CPU, &catalog::Loss { to_ns, probe, cause: DISK_FULL, count: None })
     }
 

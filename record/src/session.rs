@@ -97,7 +97,7 @@ pub fn record(plan: &Plan) -> Result<Outcome, Failure> {
     discovery.look_into(&find_candidates(&subject.surroundings()));
 
     let output = Output::create(&plan.output, plan.force)?;
-    let closing = output.closing();
+    let full = output.full();
     let mut out = TraceWriter::new(output, WriterOptions::default()).context("beginning the file")?;
     let mut words = meta::describe(plan, &facts);
     words.extend(meta::libraries(&discovery));
@@ -109,7 +109,7 @@ pub fn record(plan: &Plan) -> Result<Outcome, Failure> {
     let begun = Instant::now();
     lock(&kernel).start().map_err(anyhow::Error::from)?;
 
-    let threads = Threads::start(drain, kernel, Scribe::new(out, tasks, Arc::default()), closing, discovery, plan)?;
+    let threads = Threads::start(drain, kernel, Scribe::new(out, tasks, Arc::default()), full, discovery, plan)?;
     let released = subject.release();
     if let Err(failure) = released {
         // Nothing ran: leave nothing behind.
@@ -377,7 +377,7 @@ impl Threads {
         drain: crate::kernel::Drain,
         kernel: Arc<Mutex<Kernel>>,
         scribe: Scribe<Output>,
-        closing: Arc<AtomicBool>,
+        full: Arc<AtomicBool>,
         discovery: Discovery,
         plan: &Plan,
     ) -> anyhow::Result<Self> {
@@ -406,7 +406,7 @@ impl Threads {
         let (shared, words) = (Arc::clone(&signals), Arc::clone(&last_words));
         let writer = named("writer").spawn(move || {
             let last_words = || std::mem::take(&mut *lock(&words));
-            writer::run(scribe, packets, &to_spare, &shared, &closing, last_words)
+            writer::run(scribe, packets, &to_spare, &shared, &full, last_words)
         })?;
         let asked = Arc::clone(&requests);
         let discovery = named("discover").spawn(move || discovery.run(&asked, all))?;

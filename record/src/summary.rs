@@ -9,7 +9,7 @@ use ingero_format::catalog::Layer;
 
 use crate::library::attached::Attached;
 use crate::live::{per_event, size};
-use crate::scribe::Counts;
+use crate::scribe::{Counts, RECORDER};
 
 /// Everything that the last lines are made of.
 #[derive(Debug)]
@@ -77,7 +77,10 @@ impl Summary<'_> {
             );
         }
         for ((probe, cause), n) in &c.losses {
-            line(format!("LOST {n} {probe} ({cause}); reports say where"));
+            match *probe {
+                RECORDER => line(format!("LOST everything after that ({cause})")),
+                probe => line(format!("LOST {n} {probe} ({cause}); reports say where")),
+            }
         }
         for problem in self.problems {
             line(format!("WARNING: {problem}"));

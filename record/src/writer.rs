@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
-use ingero_format::{Error, Totals};
+use anyhow::{Result, anyhow, bail};
+use ingero_format::Totals;
 
 use crate::batch::Record;
 use crate::drain::{Packet, Signals, go_first};
@@ -38,27 +38,25 @@ pub fn run(
     packets: Receiver<Packet>,
     spare: &SyncSender<Vec<Record>>,
     signals: &Signals,
-    closing: &AtomicBool,
+    full: &AtomicBool,
     last_words: impl FnOnce() -> Vec<(String, String)>,
 ) -> Result<Written> {
     go_first(-10);
-    let problem = write_all(&mut scribe, &packets, spare, signals).err();
+    let problem = write_all(&mut scribe, &packets, spare, signals, full).err();
     // After a failure the drain must not wait for room in the queue.
     drop(packets);
     let problem = problem.map(|e| {
         signals.failed.store(true, Ordering::Release);
-        closing.store(true, Ordering::Relaxed);
         let now = monotonic_ns();
         // It will be tried again by the end of the file.
         let _ = scribe.disk_full(now, now);
-        anyhow!("writing: {e}; the recording ends there, what was written before is whole")
+        e.context("the recording ends early, what was written before is whole")
     });
     for (key, value) in last_words() {
         scribe.out().set_meta(&key, &value);
     }
-    closing.store(true, Ordering::Relaxed);
     let (out, totals, counts) = scribe.finish().map_err(|e| match &problem {
-        Some(problem) => anyhow!("{problem}"),
+        Some(problem) => anyhow!("{problem:#}"),
         None => anyhow!("ending the file: {e}; what was written before is whole"),
     })?;
     out.trim().map_err(|e| anyhow!("trimming the file: {e}"))?;
@@ -70,7 +68,8 @@ fn write_all(
     packets: &Receiver<Packet>,
     spare: &SyncSender<Vec<Record>>,
     signals: &Signals,
-) -> Result<(), Error> {
+    full: &AtomicBool,
+) -> Result<()> {
     let (mut ticked_ns, mut sampled_ns) = (0, monotonic_ns());
     scribe.sample()?;
     loop {
@@ -89,6 +88,9 @@ fn write_all(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
+        if full.load(Ordering::Relaxed) {
+            bail!("the disk is full");
+        }
         let now_ns = monotonic_ns();
         if now_ns - ticked_ns >= TICK_NS {
             ticked_ns = now_ns;
@@ -101,5 +103,5 @@ fn write_all(
             scribe.sample()?;
         }
     }
-    scribe.sample()
+    Ok(scribe.sample()?)
 }

@@ -4,7 +4,7 @@
 //! of it. Whatever this guess overlooks is found when it is mapped, some milliseconds later (see
 //! [`discovery`](super::discovery)), so a wrong guess costs little either way.
 //!
-//! Looked at: the command's own file and interpreter line, the closure of what it is linked with (RPATH, the
+//! Looked at: the command's own file, the programs that its arguments and scripts name, the closure of what it is linked with (RPATH, the
 //! environment's `LD_LIBRARY_PATH`, RUNPATH, the loader's cache, the default folders), `LD_PRELOAD`, CUDA's usual
 //! folders, and of every Python in sight the packages that bring CUDA libraries along.
 
@@ -34,6 +34,11 @@ const DEFAULT_DIRS: [&str; 8] = [
 const CUDA_DIRS: [&str; 4] =
     ["/usr/local/cuda/lib64", "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", "/opt/cuda/lib64"];
 const CACHE: &str = "/etc/ld.so.cache";
+/// Arguments, words of a text, and programs among them that are looked at, at most; bytes of a script.
+const ARGS: usize = 64;
+const WORDS: usize = 2000;
+const PROGRAMS: usize = 100;
+const SCRIPT_BYTES: u64 = 64 << 10;
 /// Files of one closure that are looked into at most.
 const CLOSURE_FILES: usize = 2000;
 
@@ -102,25 +107,28 @@ impl Search {
         }
     }
 
-    /// The program, the interpreters that its first lines name, and what `env`-like launchers among the arguments
-    /// will run.
+    /// The program, and what it may run in turn: interpreters of scripts, and every word among the arguments and in the
+    /// scripts themselves that is the name of a program (`env X=1 python …`, `sh -c 'cd x; ./a.out'`, `taskset -c 1 ./a`).
     fn programs(&mut self, surroundings: &Surroundings) -> Vec<PathBuf> {
         let path = surroundings.paths("PATH");
         let mut programs = vec![surroundings.program.clone()];
-        // `env X=1 python …`, `sh run.sh`, `taskset -c 1 ./a.out`: an argument that is a program may be run.
-        let rest = surroundings.args.iter().skip(1).take(16);
-        programs.extend(rest.filter_map(|a| find_program(a, &path)));
+        let mut texts: Vec<Vec<u8>> =
+            surroundings.args.iter().skip(1).take(ARGS).map(|a| a.as_bytes().to_vec()).collect();
         let mut next = 0;
-        while let Some(program) = programs.get(next).cloned() {
-            next += 1;
-            for word in interpreter_line(&program) {
-                if let Some(found) = find_program(&word, &path)
-                    && !programs.contains(&found)
-                    && programs.len() < 64
-                {
-                    programs.push(found);
+        loop {
+            while let Some(text) = texts.pop() {
+                for word in words(&text).take(WORDS) {
+                    if let Some(found) = find_program(OsStr::from_bytes(word), &path)
+                        && !programs.contains(&found)
+                        && programs.len() < PROGRAMS
+                    {
+                        programs.push(found);
+                    }
                 }
             }
+            let Some(program) = programs.get(next) else { break };
+            texts.extend(script(program));
+            next += 1;
         }
         programs
     }
@@ -279,20 +287,17 @@ fn find_program(word: &OsStr, path: &[PathBuf]) -> Option<PathBuf> {
     path.iter().map(|d| d.join(word)).find(|p| runs(p))
 }
 
-/// Words of a `#!` line.
-fn interpreter_line(program: &Path) -> Vec<OsString> {
+/// The beginning of a script; nothing for anything else.
+fn script(program: &Path) -> Option<Vec<u8>> {
     let mut head = Vec::new();
-    let Ok(file) = File::open(program) else {
-        return Vec::new();
-    };
-    if file.take(256).read_to_end(&mut head).is_err() {
-        return Vec::new();
-    }
-    let Some(rest) = head.strip_prefix(b"#!") else {
-        return Vec::new();
-    };
-    let line = rest.split(|&b| b == b'\n').next().unwrap_or_default();
-    line.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty()).map(|w| OsString::from_vec(w.to_vec())).collect()
+    File::open(program).ok()?.take(SCRIPT_BYTES).read_to_end(&mut head).ok()?;
+    head.starts_with(b"#!").then_some(head)
+}
+
+/// What a shell would take for words, and the `#!` line's; quotes and operators separate like blanks do.
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let separates = |b: &u8| b.is_ascii_whitespace() || b"\"'`;|&()<>{}#!=".contains(b);
+    text.split(move |b| separates(b)).filter(|w| !w.is_empty())
 }
 
 /// Replaces the loader's `$ORIGIN` and `${ORIGIN}`.
@@ -357,6 +362,21 @@ mod tests {
             program: program.to_path_buf(),
             args: vec![program.as_os_str().to_owned()],
             env: env.iter().map(|(n, v)| (OsString::from(n), v.as_os_str().to_owned())).collect(),
+        }
+    }
+
+    #[test]
+    fn programs_inside_shell_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("inner.sh");
+        fs::write(&inner, "#!/bin/sh\nFOO=1 exec /bin/cat \"$1\"\n").unwrap();
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(&inner, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut s = surroundings(Path::new("/bin/sh"), &[("PATH", Path::new("/bin"))]);
+        s.args.extend(["-c".into(), format!("cd /;X=1 true&&'{}' x; /no/such", inner.display()).into()]);
+        let programs = Search::new(&s).programs(&s);
+        for wanted in [Path::new("/bin/sh"), Path::new("/bin/true"), &inner, Path::new("/bin/cat")] {
+            assert!(programs.iter().any(|p| p == wanted), "{} not in {programs:?}", wanted.display());
         }
     }
 

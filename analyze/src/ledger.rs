@@ -101,8 +101,11 @@ impl<'a> Ledger<'a> {
     fn blame(&mut self, stay: &OffCpu, cpus: &Cpus, from: u64, to: u64) {
         let Some(cpu) = stay.wait_cpu else { return };
         let processes = self.processes;
-        let behind = &mut self.process(stay.task).behind;
-        cpus.holders(cpu, from, to, |holder, ns| *behind.entry(processes.of(holder)).or_default() += ns);
+        // What is blamed for a process adds up to no more than the runnable time that is reported.
+        if stay.kind != OffKind::Newborn {
+            let behind = &mut self.process(stay.task).behind;
+            cpus.holders(cpu, from, to, |holder, ns| *behind.entry(processes.of(holder)).or_default() += ns);
+        }
         let Some(helps) = self.helps.get(processes.of(stay.task).index()) else { return };
         for &at in helps {
             let Some(p) = self.phases.get_mut(at) else { continue };
@@ -165,9 +168,7 @@ impl Sink for Ledger<'_> {
                 f.unfinished_ns += spent.total_ns();
             }
         }
-        // What is blamed adds up to no more than the runnable time that is reported.
         if closed
-            && stay.kind != OffKind::Newborn
             && stay.kind != OffKind::Throttled
             && let Some(from) = stay.runnable_ns
         {

@@ -9,7 +9,7 @@ use super::{Case, Incident, seconds};
 
 pub(super) fn find(case: &Case) -> Option<Incident> {
     let (a, p) = (case.analysis, case.phase);
-    let spent = p.submitters();
+    let spent = case.submitters();
     let mut incident = case.incident("busy-main", spent.running_ns)?;
     let label = a.label(incident.process);
     let gaps = p.phase.gaps_ns();

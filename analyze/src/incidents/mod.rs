@@ -9,10 +9,11 @@ mod busy_workers;
 mod contention;
 
 use ingero_format::catalog::TaskId;
-use ingero_replay::ProcessId;
+use ingero_replay::{ProcessId, Spent};
 
 use crate::Analysis;
 use crate::figures::{GapFigures, PhaseFigures};
+use crate::report::duration as seconds;
 
 /// How much of a phase an incident cost: HIGH from 20 %, MEDIUM from 5 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,6 +138,10 @@ impl Incident {
 /// Below this share of its phase a cause is not worth a line.
 const SHARE_FROM: f64 = 0.01;
 
+/// Gaps shorter than this are no loss: they are of the order of a launch itself, and what is queued
+/// on the device outlasts them. A loop that submits back to back has no other gaps.
+const GAP_FROM_NS: u64 = 50_000;
+
 /// A phase in which a rule looks for its cause.
 pub(crate) struct Case<'a> {
     pub(crate) analysis: &'a Analysis<'a>,
@@ -145,6 +150,20 @@ pub(crate) struct Case<'a> {
 }
 
 impl Case<'_> {
+    /// What happened in the gaps that count as lost.
+    fn gaps(&self) -> impl Iterator<Item = &GapFigures> {
+        let gaps = self.phase.phase.gaps.iter().zip(&self.phase.gaps);
+        gaps.filter(|(gap, _)| gap.len_ns() >= GAP_FROM_NS).map(|(_, figures)| figures)
+    }
+
+    /// What the submitting threads did in the gaps that count as lost.
+    fn submitters(&self) -> Spent {
+        self.gaps().fold(Spent::default(), |mut sum, g| {
+            sum += g.submitter;
+            sum
+        })
+    }
+
     /// An incident of this phase, if it lost enough.
     fn incident(&self, kind: &'static str, lost_ns: u64) -> Option<Incident> {
         let share = ratio(lost_ns, self.phase.phase.len_ns());
@@ -212,30 +231,5 @@ fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-use crate::report::duration as seconds;
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use ingero_replay::Spent;
-
-    #[test]
-    fn severity_follows_the_share() {
-        assert_eq!([0.2, 0.1999, 0.05, 0.0499].map(Severity::of), {
-            use Severity::{High, Low, Medium};
-            [High, Medium, Medium, Low]
-        });
-    }
-
-    #[test]
-    fn blocked_time_divides_as_the_helpers_time_and_never_exceeds_it() {
-        let gap = |blocked_ns, runnable_ns, running_ns| GapFigures {
-            submitter: Spent { blocked_ns, ..Spent::default() },
-            helpers: Spent { runnable_ns, running_ns, ..Spent::default() },
-        };
-        assert_eq!(divide_blocked(&gap(1000, 3000, 1000)), (750, 250));
-        // A sleeper beside a helper that runs for a moment.
-        assert_eq!(divide_blocked(&gap(1_000_000, 0, 10)), (0, 10));
-        assert_eq!(divide_blocked(&gap(1_000_000, 0, 0)), (0, 0));
-    }
-}
+mod tests;

@@ -346,7 +346,11 @@ impl TaskState {
     pub(super) fn queued(&mut self, ts: u64, cpu: u32, wakes: bool, start_ns: u64) -> bool {
         let wake = Wake { at_ns: ts, waker: Waker::Unknown, cpu: Some(cpu) };
         if wakes {
-            return self.wake(ts, wake, start_ns);
+            let unseen = self.wake(ts, wake, start_ns);
+            if let Now::Waiting { wait_cpu, .. } = &mut self.now {
+                *wait_cpu = Some(cpu);
+            }
+            return unseen;
         }
         let unconfirmed = self.unconfirmed.take();
         match &mut self.now {

@@ -1,0 +1,137 @@
+use super::*;
+use ingero_format::catalog::{Class, Fork, Layer as Library, Name, TaskId};
+use ingero_replay::Window;
+use ingero_replay::fixture::Fixture;
+
+const IDLE: TaskId = TaskId(0);
+const S: u64 = 1;
+const PREEMPTED: u64 = 0x100;
+const MS: u64 = 1_000_000;
+
+/// A main process with a launch function, on CPU 0 from the start.
+fn start() -> (Fixture, TaskId, impl Fn(&mut Fixture, u64)) {
+    let mut f = Fixture::new();
+    let main = f.task(10, 10);
+    name(&mut f, main, "train");
+    let launch = f.func("cudaLaunchKernel", Library::Runtime, Class::Launch);
+    f.switch(0, 0, IDLE, 0, main);
+    (f, main, move |f: &mut Fixture, ts: u64| f.call(ts, 0, main, launch, 10_000))
+}
+
+fn name(f: &mut Fixture, task: TaskId, name: &str) {
+    let name = f.writer().string(name);
+    f.push(0, 0, Name { task, name, source: 0 });
+}
+
+fn incidents(f: Fixture) -> Vec<(&'static str, Severity, u64, String)> {
+    let trace = f.finish();
+    let a = Analysis::new(&trace, Window::whole(&trace));
+    a.incidents.iter().map(|i| (i.kind, i.severity, i.lost_ns, i.summary.clone())).collect()
+}
+
+#[test]
+fn a_main_thread_that_computes_between_launches_is_the_cause() {
+    let (mut f, main, launch) = start();
+    for i in 0..10 {
+        launch(&mut f, MS + i * 20 * MS);
+    }
+    f.switch(200 * MS, 0, main, S, IDLE);
+    let found = incidents(f);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].0, found[0].1), ("busy-main", Severity::High));
+    assert_eq!(found[0].2, 9 * (20 * MS - 10_000));
+}
+
+#[test]
+fn launches_back_to_back_are_no_incident() {
+    let (mut f, main, launch) = start();
+    for i in 0..1000 {
+        launch(&mut f, MS + i * 15_000);
+    }
+    f.switch(200 * MS, 0, main, S, IDLE);
+    assert_eq!(incidents(f), []);
+}
+
+#[test]
+fn a_thread_that_sleeps_on_purpose_is_no_incident() {
+    let (mut f, main, launch) = start();
+    // Beside it another thread of its process runs for a moment.
+    let other = f.task(10, 11);
+    for i in 0..10 {
+        let at = MS + i * 20 * MS;
+        launch(&mut f, at);
+        f.switch(at + 50_000, 0, main, S, other);
+        f.switch(at + 90_000, 0, other, S, IDLE);
+        f.waking(at + 19 * MS, 0, IDLE, main, 2);
+        f.switch(at + 19 * MS + 5_000, 0, IDLE, 0, main);
+    }
+    let found = incidents(f);
+    assert!(found.iter().all(|(.., severity_lost, _)| *severity_lost < 10 * MS), "{found:?}");
+    assert!(found.iter().all(|(_, severity, ..)| *severity < Severity::High), "{found:?}");
+}
+
+#[test]
+fn whoever_takes_the_cpu_is_named() {
+    let (mut f, main, launch) = start();
+    let hog = f.task(99, 99);
+    name(&mut f, hog, "hog");
+    for i in 0..10 {
+        let at = MS + i * 20 * MS;
+        launch(&mut f, at);
+        f.switch(at + MS, 0, main, PREEMPTED, hog);
+        f.switch(at + 19 * MS, 0, hog, PREEMPTED, main);
+    }
+    let found = incidents(f);
+    assert_eq!((found[0].0, found[0].1, found[0].2), ("cpu-contention", Severity::High, 9 * 18 * MS));
+    assert!(found[0].3.contains("behind hog (99) 162 ms"), "{}", found[0].3);
+}
+
+#[test]
+fn workers_that_get_no_cpu_count_once_however_many_they_are() {
+    let (mut f, main, launch) = start();
+    let hog = f.task(99, 99);
+    name(&mut f, hog, "hog");
+    let workers: Vec<TaskId> = (0..3).map(|i| f.task(20 + i, 20 + i)).collect();
+    for &child in &workers {
+        f.push(10, 0, Fork { parent: main, child });
+    }
+    launch(&mut f, MS);
+    f.switch(2 * MS, 0, main, S, hog);
+    for &w in &workers {
+        f.wakeup(2 * MS, 0, w, 0);
+    }
+    // The hog runs, then the workers, then the main thread's batch is there.
+    f.switch(80 * MS, 0, hog, S, workers[0]);
+    f.switch(81 * MS, 0, workers[0], S, workers[1]);
+    f.switch(82 * MS, 0, workers[1], S, workers[2]);
+    f.wakeup(83 * MS, 0, main, 0);
+    f.switch(83 * MS, 0, workers[2], S, main);
+    launch(&mut f, 84 * MS);
+    f.switch(90 * MS, 0, main, S, IDLE);
+    let found = incidents(f);
+    let contention = found.iter().find(|i| i.0 == "cpu-contention").unwrap();
+    assert_eq!(contention.1, Severity::High);
+    // Never more than the 81 ms that the main thread waited, though three workers waited for it.
+    assert!((75 * MS..=81 * MS).contains(&contention.2), "{found:?}");
+    assert!(contention.3.contains("behind hog (99)"), "{}", contention.3);
+}
+
+#[test]
+fn severity_follows_the_share() {
+    assert_eq!([0.2, 0.1999, 0.05, 0.0499].map(Severity::of), {
+        use Severity::{High, Low, Medium};
+        [High, Medium, Medium, Low]
+    });
+}
+
+#[test]
+fn blocked_time_divides_as_the_helpers_time_and_never_exceeds_it() {
+    let gap = |blocked_ns, runnable_ns, running_ns| GapFigures {
+        submitter: Spent { blocked_ns, ..Spent::default() },
+        helpers: Spent { runnable_ns, running_ns, ..Spent::default() },
+    };
+    assert_eq!(divide_blocked(&gap(1000, 3000, 1000)), (750, 250));
+    // A sleeper beside a helper that runs for a moment.
+    assert_eq!(divide_blocked(&gap(1_000_000, 0, 10)), (0, 10));
+    assert_eq!(divide_blocked(&gap(1_000_000, 0, 0)), (0, 0));
+}

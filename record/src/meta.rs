@@ -13,7 +13,7 @@
 //! | `probes` | event kinds that were recorded, by comma |
 //! | `knows` | what the kernel can tell, by comma: `interrupt-context`, `throttling`, `syscalls`, `multi-links` |
 //! | `libraries` | how many files were probed |
-//! | `library.N` | `path=… dev=… inode=… build_id=… runtime=… driver=… static=… mapped=…`; functions per layer. `mapped=1`: loaded by what was recorded. Driver calls of a process without any file of `runtime>0`: its runtime is static and stripped |
+//! | `library.N` | `path=… dev=… inode=… build_id=… runtime=… driver=… static=… mapped=…`; functions per layer. `mapped=1`: seen loaded by what was recorded; 0 may also mean that the process was gone before anyone looked. Driver calls of a process without any file of `runtime>0`: its runtime is static and stripped |
 //! | `problem.N` | what could not be probed, and why |
 
 use std::ffi::CStr;

@@ -546,6 +546,12 @@ impl Trace {
         self.tasks.get(id.index()).copied().unwrap_or(IDLE)
     }
 
+    /// All strings; a [`StrId`] is an index.
+    #[must_use]
+    pub fn strings(&self) -> &[Box<str>] {
+        &self.strings
+    }
+
     /// A string; "?" where it was lost with a damaged chunk.
     #[must_use]
     pub fn string(&self, id: StrId) -> &str {

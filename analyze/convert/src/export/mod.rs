@@ -1,0 +1,4 @@
+//! From `.igt` into other formats.
+
+pub mod chrome;
+pub mod sqlite;

@@ -1,0 +1,3 @@
+//! From other formats into `.igt`.
+
+pub mod ftrace;

@@ -1,0 +1,136 @@
+//! The output file: made once everything else is ready, and ended in whole chunks whatever happens to the disk.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Result, anyhow};
+
+/// Room that is taken from the file system ahead of the end of the file. It must hold what is written between the first
+/// sign of a full disk and the footer: what one batch fills, the rows not yet written, and the index.
+const RESERVE_BYTES: u64 = 8 << 20;
+/// Room is asked for in steps, so that few writes need a second call.
+const STEP_BYTES: u64 = 8 << 20;
+
+/// A file that knows of a full disk while it still has room of its own to end in good order.
+#[derive(Debug)]
+pub struct Output {
+    file: File,
+    written: u64,
+    /// Bytes of the file system that are ours; `None` where it cannot reserve any, or no more.
+    reserved: Option<u64>,
+    full: Arc<AtomicBool>,
+}
+
+impl Output {
+    /// Creates the file, readable by its owner alone: a trace tells what ran.
+    ///
+    /// # Errors
+    /// When it exists and may not be overwritten, or cannot be created.
+    pub fn create(path: &Path, force: bool) -> Result<Self> {
+        let mut options = OpenOptions::new();
+        options.write(true).mode(0o600);
+        if force {
+            options.create(true).truncate(true);
+        } else {
+            options.create_new(true);
+        }
+        let file = options.open(path).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => {
+                anyhow!("--output {}: exists already; choose another name or add --force", path.display())
+            }
+            _ => anyhow!("--output {}: {e}", path.display()),
+        })?;
+        Ok(Self { file, written: 0, reserved: Some(0), full: Arc::default() })
+    }
+
+    /// Set once the file system has no more room than what was reserved: time to end the file.
+    #[must_use]
+    pub fn full(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.full)
+    }
+
+    /// Gives back what was reserved and not needed.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn trim(&self) -> io::Result<()> {
+        // Devices and pipes have no length to set.
+        if self.file.metadata()?.is_file() { self.file.set_len(self.written) } else { Ok(()) }
+    }
+
+    fn reserve(&mut self, len: u64) {
+        let needed = self.written + len + RESERVE_BYTES;
+        let Some(reserved) = self.reserved.filter(|&r| r < needed) else { return };
+        let allocate = |len: u64| -> io::Result<()> {
+            let to_off = |n| libc::off_t::try_from(n).map_err(io::Error::other);
+            let (from, len) = (to_off(reserved)?, to_off(len)?);
+            // SAFETY: no pointers; the descriptor is open.
+            match unsafe { libc::fallocate(self.file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, from, len) } {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        };
+        let ahead = needed + STEP_BYTES;
+        let got = allocate(ahead - reserved).map(|()| ahead).or_else(|_| allocate(needed - reserved).map(|()| needed));
+        self.reserved = match got {
+            Ok(reserved) => Some(reserved),
+            Err(e) => {
+                // Not every file system can reserve, and no device or pipe does: there the write itself will tell.
+                if matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG)) {
+                    self.full.store(true, Ordering::Relaxed);
+                }
+                None
+            }
+        };
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.reserve(bytes.len() as u64);
+        let n = self.file.write(bytes)?;
+        self.written += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_new_file_is_private_and_never_clobbers() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.igt");
+        let mut out = Output::create(&path, false).unwrap();
+        out.write_all(b"hello").unwrap();
+        out.trim().unwrap();
+        let meta = std::fs::metadata(&path).unwrap();
+        assert_eq!((meta.len(), meta.permissions().mode() & 0o777), (5, 0o600));
+        use std::os::unix::fs::MetadataExt;
+        assert!(meta.blocks() * 512 < RESERVE_BYTES);
+        assert!(Output::create(&path, false).unwrap_err().to_string().contains("--force"));
+        assert!(Output::create(&path, true).is_ok());
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+        assert!(Output::create(dir.path(), true).is_err());
+    }
+
+    #[test]
+    fn a_device_takes_what_it_takes() {
+        let mut out = Output::create(Path::new("/dev/null"), true).unwrap();
+        out.write_all(&[0; 64]).unwrap();
+        out.trim().unwrap();
+        let mut full = Output::create(Path::new("/dev/full"), true).unwrap();
+        assert!(full.write_all(b"x").is_err());
+    }
+}

@@ -1,0 +1,7 @@
+//! What `/proc` says. Everything here takes hostile text: names hold any byte, files vanish at any time.
+
+pub mod clock;
+pub mod maps;
+pub mod process;
+pub mod stat;
+pub mod system;

@@ -1,7 +1,9 @@
 //! How a process feeds its GPU: its submissions, and the gaps between them.
 
-use ingero_format::Trace;
-use ingero_format::catalog::{Body, Call, Class, END_RETURNED, Kind, TaskId};
+use std::collections::{HashMap, HashSet};
+
+use ingero_format::catalog::{Body, Call, Class, END_RETURNED, Kind, NULL, TS, TaskId, Word};
+use ingero_format::{Batch, Trace};
 use ingero_replay::{Merge, ProcessId, Processes, Window};
 
 /// Time between the return of one submission, or of the waits that follow it, and the entry of the
@@ -144,6 +146,53 @@ impl Walk {
             }
         }
     }
+}
+
+/// The threads that work for the submitters of a phase: who woke them, who woke those, and so on,
+/// among the threads of the process and of the processes that descend from it.
+///
+/// None where the trace does not say who wakes whom: then any of these threads may.
+pub(crate) fn helpers(trace: &Trace, processes: &Processes, phases: &[Phase]) -> Option<Vec<HashSet<TaskId>>> {
+    const IN_TASK: u64 = 0;
+    let mut wakes: Vec<HashMap<TaskId, HashSet<TaskId>>> = vec![HashMap::new(); phases.len()];
+    let mut known = false;
+    let blocks = trace.blocks().iter().filter(|b| b.header.kind == Kind::Waking as u16);
+    let mut batch = Batch::new().ok()?;
+    for block in blocks {
+        // A block that cannot be read is told by the timeline; here its edges are missing.
+        if trace.read_block(block, &mut batch, Some(&[TS, 2, 3, 5])).is_err() {
+            continue;
+        }
+        let column = |id| batch.column(id).unwrap_or_default();
+        let rows = column(TS).iter().zip(column(2)).zip(column(3)).zip(column(5));
+        for (((&ts, &waker), &wakee), &context) in rows {
+            known |= context != NULL;
+            let (waker, wakee) = (TaskId::from_word(waker), TaskId::from_word(wakee));
+            if context != IN_TASK || waker == TaskId(0) {
+                continue;
+            }
+            for (phase, wakes) in phases.iter().zip(&mut wakes) {
+                let family = |task| processes.descends(processes.of(task), phase.process);
+                let within = (phase.start_ns..=phase.end_ns).contains(&ts);
+                let seen = || wakes.get(&wakee).is_some_and(|w| w.contains(&waker));
+                if within && !seen() && family(wakee) && family(waker) {
+                    wakes.entry(wakee).or_default().insert(waker);
+                }
+            }
+        }
+    }
+    let reach = |(phase, wakes): (&Phase, HashMap<TaskId, HashSet<TaskId>>)| {
+        let mut found: HashSet<TaskId> = HashSet::new();
+        let mut next: Vec<TaskId> = phase.gaps.iter().map(|g| g.submitter).collect();
+        next.sort_unstable();
+        next.dedup();
+        while let Some(task) = next.pop() {
+            let wakers = wakes.get(&task).into_iter().flatten();
+            next.extend(wakers.filter(|w| found.insert(**w)));
+        }
+        found
+    };
+    known.then(|| phases.iter().zip(wakes).map(reach).collect())
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Takes in what the timeline tells and keeps the figures.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use ingero_format::Trace;
 use ingero_format::catalog::{Body, Call, TaskId};
 use ingero_replay::{CallSpan, Cpus, Event, OffCpu, OffKind, ProcessId, Processes, Run, Sink, Spent, Window};
 
-use crate::feed::Phase;
+use crate::feed::{self, Phase};
 use crate::figures::{GapFigures, PhaseFigures, ProcessFigures, Stretch};
 
 /// Longest waits that are kept per phase.
@@ -22,8 +22,10 @@ pub(crate) struct Ledger<'a> {
     page_bytes: u64,
     pub(crate) figures: Vec<ProcessFigures>,
     pub(crate) phases: Vec<PhaseFigures>,
-    /// Per process: phases in which its threads help, or submit.
+    /// Per process: phases in which its threads may help, or submit.
     helps: Vec<Vec<usize>>,
+    /// Per phase: the threads that do help, where the trace tells.
+    helpers: Option<Vec<HashSet<TaskId>>>,
     /// Whether the source can tell a throttled task from a preempted one.
     pub(crate) knows_throttling: bool,
 }
@@ -38,6 +40,7 @@ impl<'a> Ledger<'a> {
                 phases.iter().enumerate().filter(|(_, p)| helps(p)).map(|(i, _)| i).collect()
             })
             .collect();
+        let helpers = feed::helpers(trace, processes, &phases);
         let phases = phases
             .into_iter()
             .map(|phase| PhaseFigures {
@@ -56,6 +59,7 @@ impl<'a> Ledger<'a> {
             figures: vec![ProcessFigures::default(); ids.len()],
             phases,
             helps,
+            helpers,
             knows_throttling: false,
         }
     }
@@ -89,7 +93,7 @@ impl<'a> Ledger<'a> {
                 let Some(figures) = p.gaps.get_mut(gap) else { continue };
                 if submits {
                     figures.submitter += part;
-                } else {
+                } else if helps_in(self.helpers.as_deref(), at, task) {
                     figures.helpers += part;
                     *p.helpers.entry(task).or_default() += part;
                 }
@@ -111,6 +115,9 @@ impl<'a> Ledger<'a> {
             let Some(p) = self.phases.get_mut(at) else { continue };
             for (gap, from, to) in p.phase.gaps_within(from, to) {
                 let submits = p.phase.gaps.get(gap).is_some_and(|g| g.submitter == stay.task);
+                if !submits && !helps_in(self.helpers.as_deref(), at, stay.task) {
+                    continue;
+                }
                 let behind = if submits { &mut p.submitter_behind } else { &mut p.helpers_behind };
                 cpus.holders(cpu, from, to, |holder, ns| *behind.entry(processes.of(holder)).or_default() += ns);
                 p.waits.push(Stretch { task: stay.task, start_ns: from, end_ns: to });
@@ -120,6 +127,11 @@ impl<'a> Ledger<'a> {
             }
         }
     }
+}
+
+/// Whether a thread works for the submitters of a phase.
+fn helps_in(helpers: Option<&[HashSet<TaskId>]>, phase: usize, task: TaskId) -> bool {
+    helpers.is_none_or(|h| h.get(phase).is_some_and(|h| h.contains(&task)))
 }
 
 fn keep_longest(waits: &mut Vec<Stretch>) {

@@ -5,7 +5,7 @@
 //! that its helpers spent waiting for a CPU rather than running. Must not fire where threads wait
 //! for anything but a CPU.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ingero_replay::ProcessId;
 
@@ -24,7 +24,9 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     for (&id, &ns) in &p.helpers_behind {
         *behind.entry(id).or_default() += ns;
     }
-    let own = |id: ProcessId| a.processes.descends(id, incident.process);
+    // Its own are the process itself and whoever works for it, not all that it ever started.
+    let helping: BTreeSet<ProcessId> = p.helpers.keys().map(|&t| a.processes.of(t)).collect();
+    let own = |id: ProcessId| id == incident.process || helping.contains(&id);
     let mut holders: Vec<(ProcessId, u64)> = behind.iter().map(|(&id, &ns)| (id, ns)).collect();
     holders.sort_by_key(|&(id, ns)| (std::cmp::Reverse(ns), id));
     let of_own: u64 = holders.iter().filter(|(id, _)| own(*id)).map(|(_, ns)| ns).sum();

@@ -117,6 +117,34 @@ fn workers_that_get_no_cpu_count_once_however_many_they_are() {
 }
 
 #[test]
+fn a_child_that_never_wakes_anybody_works_for_nobody() {
+    let (mut f, main, launch) = start();
+    let (worker, hog) = (f.task(20, 20), f.task(30, 30));
+    name(&mut f, worker, "worker");
+    name(&mut f, hog, "hog");
+    for child in [worker, hog] {
+        f.push(10, 0, Fork { parent: main, child });
+    }
+    for i in 0..5 {
+        let at = MS + i * 20 * MS;
+        launch(&mut f, at);
+        f.switch(at + MS, 0, main, S, hog);
+        f.waking(at + 2 * MS, 0, IDLE, worker, 2);
+        f.switch(at + 18 * MS, 0, hog, PREEMPTED, worker);
+        f.waking(at + 19 * MS, 0, worker, main, 0);
+        f.switch(at + 19 * MS, 0, worker, S, main);
+    }
+    let trace = f.finish();
+    let a = Analysis::new(&trace, Window::whole(&trace));
+    let p = &a.phases[0];
+    assert_eq!(p.helpers.keys().copied().collect::<Vec<_>>(), [worker]);
+    let contention = a.incidents.iter().find(|i| i.kind == "cpu-contention").unwrap();
+    assert_eq!(contention.severity, Severity::High);
+    assert!(contention.root_cause.starts_with("other processes held"), "{}", contention.root_cause);
+    assert!(contention.recommendations[0].starts_with("move hog (30)"), "{:?}", contention.recommendations);
+}
+
+#[test]
 fn severity_follows_the_share() {
     assert_eq!([0.2, 0.1999, 0.05, 0.0499].map(Severity::of), {
         use Severity::{High, Low, Medium};

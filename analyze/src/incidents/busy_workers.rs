@@ -11,7 +11,7 @@ const SHOWN: usize = 3;
 
 pub(super) fn find(case: &Case) -> Option<Incident> {
     let (a, p) = (case.analysis, case.phase);
-    let lost = case.gaps().map(|g| divide_blocked(g).1).sum();
+    let lost = case.gaps().map(|g| divide_blocked(g).running_ns).sum();
     let mut incident = case.incident("busy-workers", lost)?;
     let label = a.label(incident.process);
     let mut helpers: Vec<_> = p.helpers.iter().filter(|(_, s)| s.running_ns > 0).collect();

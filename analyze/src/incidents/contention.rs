@@ -17,7 +17,7 @@ const NAMED: usize = 3;
 pub(super) fn find(case: &Case) -> Option<Incident> {
     let (a, p) = (case.analysis, case.phase);
     let direct = case.submitters().runnable_ns;
-    let chained: u64 = case.gaps().map(|g| divide_blocked(g).0).sum();
+    let chained: u64 = case.gaps().map(|g| divide_blocked(g).runnable_ns).sum();
     let mut incident = case.incident("cpu-contention", direct + chained)?;
 
     let mut behind = p.submitter_behind.clone();

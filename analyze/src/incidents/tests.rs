@@ -1,5 +1,5 @@
 use super::*;
-use ingero_format::catalog::{Class, Fork, Layer as Library, Name, TaskId};
+use ingero_format::catalog::{Class, Fork, Layer as Library, Name, Switch, TaskId};
 use ingero_replay::Window;
 use ingero_replay::fixture::Fixture;
 
@@ -117,6 +117,30 @@ fn workers_that_get_no_cpu_count_once_however_many_they_are() {
 }
 
 #[test]
+fn a_quota_is_to_blame_for_throttled_waits_and_no_process_is() {
+    let (mut f, main, launch) = start();
+    let other = f.task(99, 99);
+    for i in 0..5 {
+        let at = MS + i * 100 * MS;
+        launch(&mut f, at);
+        let out = Switch {
+            prev: main,
+            prev_state: PREEMPTED,
+            prev_prio: None,
+            next: other,
+            next_prio: None,
+            syscall: None,
+            throttled: Some(1),
+        };
+        f.push(at + 20 * MS, 0, out);
+        f.switch(at + 99 * MS, 0, other, PREEMPTED, main);
+    }
+    let found = incidents(f);
+    assert_eq!((found[0].0, found[0].1, found[0].2), ("cpu-quota", Severity::High, 4 * 79 * MS));
+    assert!(found.iter().all(|i| i.0 != "cpu-contention"), "{found:?}");
+}
+
+#[test]
 fn a_child_that_never_wakes_anybody_works_for_nobody() {
     let (mut f, main, launch) = start();
     let (worker, hog) = (f.task(20, 20), f.task(30, 30));
@@ -158,8 +182,12 @@ fn blocked_time_divides_as_the_helpers_time_and_never_exceeds_it() {
         submitter: Spent { blocked_ns, ..Spent::default() },
         helpers: Spent { runnable_ns, running_ns, ..Spent::default() },
     };
-    assert_eq!(divide_blocked(&gap(1000, 3000, 1000)), (750, 250));
+    let divided = |gap: GapFigures| {
+        let s = divide_blocked(&gap);
+        (s.runnable_ns, s.running_ns)
+    };
+    assert_eq!(divided(gap(1000, 3000, 1000)), (750, 250));
     // A sleeper beside a helper that runs for a moment.
-    assert_eq!(divide_blocked(&gap(1_000_000, 0, 10)), (0, 10));
-    assert_eq!(divide_blocked(&gap(1_000_000, 0, 0)), (0, 0));
+    assert_eq!(divided(gap(1_000_000, 0, 10)), (0, 10));
+    assert_eq!(divided(gap(1_000_000, 0, 0)), (0, 0));
 }

@@ -140,6 +140,7 @@ impl Report<'_> {
                 Some(i) if i.severity > Severity::Low => {
                     let what = match i.kind {
                         "cpu-contention" => "CPU contention",
+                        "cpu-quota" => "a CPU quota",
                         "busy-main" => "its main thread being busy",
                         _ => "waiting for its own workers",
                     };

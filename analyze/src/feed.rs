@@ -86,10 +86,14 @@ fn role(trace: &Trace, call: &Call) -> Role {
     }
 }
 
+/// A wait that is entered this soon after the device was last seen busy directly follows, and one that lasted this long
+/// has waited for the device. A later one that returns at once found the device idle, nobody knows since when.
+const AT_ONCE_NS: u64 = 50_000;
+
 /// One process while its calls are walked.
 struct Walk {
     phase: Phase,
-    /// Return of the latest submission or wait.
+    /// Return of the latest submission, or of a wait for it.
     fed_until_ns: Option<u64>,
     /// Ends of the submissions that each thread is in: what it submits within one is the same
     /// submission, seen from a lower layer.
@@ -129,7 +133,13 @@ impl Walk {
         self.phase.end_ns = self.phase.end_ns.max(end);
         match role {
             Role::Neither => {}
-            Role::Wait => self.fed_until_ns = self.fed_until_ns.map(|until| until.max(end)),
+            Role::Wait => {
+                if let Some(until) = self.fed_until_ns
+                    && (dur >= AT_ONCE_NS || ts <= until.saturating_add(AT_ONCE_NS))
+                {
+                    self.fed_until_ns = Some(until.max(end));
+                }
+            }
             Role::Submission => {
                 self.inside.retain(|(_, until)| *until > ts);
                 if self.inside.iter().any(|(task, _)| *task == call.task) {
@@ -226,6 +236,23 @@ mod tests {
         assert_eq!(gaps, [(100, 300), (310, 320)]);
         assert_eq!(p.gaps_ns(), 210);
         assert_eq!(p.gaps_within(50, 315).collect::<Vec<_>>(), [(0, 100, 300), (1, 310, 315)]);
+    }
+
+    #[test]
+    fn a_late_wait_that_finds_the_device_idle_hides_no_gap() {
+        let gaps = |wait_ns| {
+            let mut f = Fixture::new();
+            let a = f.task(1, 1);
+            let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+            let sync = f.func("cudaDeviceSynchronize", Layer::Runtime, Class::Sync);
+            f.call(0, 0, a, launch, 10_000);
+            f.call(500_000_000, 0, a, sync, wait_ns);
+            f.call(600_000_000, 0, a, launch, 10_000);
+            found(f)[0].gaps.iter().map(|g| (g.start_ns, g.end_ns)).collect::<Vec<_>>()
+        };
+        assert_eq!(gaps(5_000), [(10_000, 600_000_000)]);
+        // This one did wait: the device was busy all the while.
+        assert_eq!(gaps(50_000_000), [(550_000_000, 600_000_000)]);
     }
 
     #[test]

@@ -46,7 +46,11 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     let holders_text =
         if names.is_empty() { "nobody seen on theirs".to_owned() } else { format!("behind {}", names.join(", ")) };
     incident.summary = format!("{label} lost {lost} to CPU contention: {waiters}, {holders_text}");
-    incident.root_cause = if of_others >= of_own {
+    incident.root_cause = if holders.is_empty() {
+        format!(
+            "{label} or threads that work for it could have run and did not; the trace does not show who held the CPU"
+        )
+    } else if of_others >= of_own {
         format!("other processes held the CPUs that {label} needed, for {} in all", seconds(of_others))
     } else {
         format!(
@@ -54,7 +58,9 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
             seconds(of_own)
         )
     };
-    incident.recommendations = if of_others >= of_own {
+    incident.recommendations = if holders.is_empty() {
+        vec![format!("give {label} and its workers CPUs of their own")]
+    } else if of_others >= of_own {
         vec![
             format!(
                 "move {} to other CPUs, or give them a lower priority (taskset, cpuset, nice)",

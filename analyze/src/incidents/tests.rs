@@ -87,6 +87,22 @@ fn whoever_takes_the_cpu_is_named() {
 }
 
 #[test]
+fn nobody_is_to_be_moved_where_nobody_was_seen() {
+    let (mut f, main, launch) = start();
+    for i in 0..10 {
+        let at = MS + i * 20 * MS;
+        launch(&mut f, at);
+        f.switch(at + MS, 0, main, PREEMPTED, IDLE);
+        f.switch(at + 19 * MS, 0, IDLE, 0, main);
+    }
+    let trace = f.finish();
+    let a = Analysis::new(&trace, Window::whole(&trace));
+    let found = a.incidents.iter().find(|i| i.kind == "cpu-contention").unwrap();
+    assert!(found.root_cause.contains("does not show who"), "{}", found.root_cause);
+    assert!(found.recommendations.iter().all(|r| !r.starts_with("move ")), "{:?}", found.recommendations);
+}
+
+#[test]
 fn workers_that_get_no_cpu_count_once_however_many_they_are() {
     let (mut f, main, launch) = start();
     let hog = f.task(99, 99);

@@ -92,7 +92,12 @@ impl ProcessFigures {
     /// Whether anything at all was seen of it.
     #[must_use]
     pub fn is_active(&self) -> bool {
-        self.context_switches > 0 || self.on_cpu_ns > 0 || self.page_allocs > 0 || !self.ops.is_empty()
+        self.context_switches > 0
+            || self.on_cpu_ns > 0
+            // Whoever waits all through the range does nothing else.
+            || self.off_cpu.unfinished_ns > 0
+            || self.page_allocs > 0
+            || !self.ops.is_empty()
     }
 }
 

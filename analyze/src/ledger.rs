@@ -101,12 +101,13 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Adds who held the CPU while `task` could have run, to its process and to the phases' gaps.
-    fn blame(&mut self, stay: &OffCpu, cpus: &Cpus, from: u64, to: u64) {
+    /// Adds who held the CPU while `task` could have run: to its process where the stay is `closed`, as the runnable
+    /// time that is reported of it is that of closed stays, and to the phases' gaps in any case.
+    fn blame(&mut self, stay: &OffCpu, closed: bool, cpus: &Cpus, from: u64, to: u64) {
         let Some(cpu) = stay.wait_cpu else { return };
         let processes = self.processes;
         // What is blamed for a process adds up to no more than the runnable time that is reported.
-        if stay.kind != OffKind::Newborn {
+        if closed && stay.kind != OffKind::Newborn {
             let behind = &mut self.process(stay.task).behind;
             cpus.holders(cpu, from, to, |holder, ns| *behind.entry(processes.of(holder)).or_default() += ns);
         }
@@ -161,13 +162,16 @@ impl Sink for Ledger<'_> {
 
     fn off_cpu(&mut self, stay: &OffCpu, cpus: &Cpus) {
         let w = self.window;
-        let end = stay.back.map_or(w.to_ns, |(_, at)| at);
-        self.overlay(stay.task, stay.out_ns.max(w.from_ns), end.min(w.to_ns), |from, to| stay.spent(from, to));
-        if end <= w.from_ns || stay.out_ns >= w.to_ns {
+        // Nothing is told of the time past the last event.
+        let last_ns = w.to_ns.min(w.trace_end_ns);
+        let end = stay.back.map_or(last_ns, |(_, at)| at);
+        let (from, to) = (stay.out_ns.max(w.from_ns), end.min(w.to_ns));
+        if to <= from {
             return;
         }
+        self.overlay(stay.task, from, to, |from, to| stay.spent(from, to));
         let closed = stay.back.is_some() && !stay.before && stay.out_ns >= w.from_ns && end <= w.to_ns;
-        let spent = stay.spent(w.from_ns, w.to_ns);
+        let spent = stay.spent(from, to);
         if stay.kind != OffKind::Newborn {
             let f = &mut self.process(stay.task).off_cpu;
             if closed {
@@ -180,11 +184,10 @@ impl Sink for Ledger<'_> {
                 f.unfinished_ns += spent.total_ns();
             }
         }
-        if closed
-            && stay.kind != OffKind::Throttled
-            && let Some(from) = stay.runnable_ns
+        if stay.kind != OffKind::Throttled
+            && let Some(runnable_ns) = stay.runnable_ns
         {
-            self.blame(stay, cpus, from, end);
+            self.blame(stay, closed, cpus, from.max(runnable_ns), to);
         }
     }
 
@@ -216,5 +219,67 @@ impl Sink for Ledger<'_> {
         if self.window.holds(at_ns) {
             self.process(call.task).ops.entry(call.func).or_default().unreturned += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Analysis;
+    use ingero_format::catalog::{Class, Layer};
+    use ingero_replay::fixture::Fixture;
+
+    const IDLE: TaskId = TaskId(0);
+    const PREEMPTED: u64 = 0x100;
+
+    #[test]
+    fn an_unfinished_stay_ends_with_the_last_event() {
+        let mut f = Fixture::new();
+        let a = f.task(1, 1);
+        f.switch(100, 0, IDLE, 0, a);
+        f.switch(200, 0, a, 1, IDLE);
+        f.switch(1000, 1, IDLE, 0, IDLE);
+        let trace = f.finish();
+        let a = Analysis::new(&trace, Window::whole(&trace));
+        let [id] = a.active()[..] else { panic!("{:?}", a.active()) };
+        assert_eq!((a.figures(id).on_cpu_ns, a.figures(id).off_cpu.unfinished_ns), (100, 800));
+    }
+
+    #[test]
+    fn whoever_waits_all_through_the_range_is_there() {
+        let mut f = Fixture::new();
+        let a = f.task(1, 1);
+        f.switch(100, 0, IDLE, 0, a);
+        f.switch(200, 0, a, 1, IDLE);
+        f.switch(900, 0, IDLE, 0, a);
+        let trace = f.finish();
+        let window = Window { from_ns: 300, to_ns: 500, ..Window::whole(&trace) };
+        let a = Analysis::new(&trace, window);
+        let [id] = a.active()[..] else { panic!("{:?}", a.active()) };
+        assert_eq!(a.figures(id).off_cpu.unfinished_ns, 200);
+    }
+
+    #[test]
+    fn a_wait_that_the_range_cuts_has_its_holder_in_the_gap_and_not_in_the_figures() {
+        let mut f = Fixture::new();
+        let (main, hog) = (f.task(1, 1), f.task(2, 2));
+        let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+        f.switch(0, 0, IDLE, 0, main);
+        f.call(1_000, 0, main, launch, 1_000);
+        f.switch(100_000, 0, main, PREEMPTED, hog);
+        f.switch(900_000, 0, hog, PREEMPTED, main);
+        f.call(950_000, 0, main, launch, 1_000);
+        f.switch(960_000, 0, main, 1, IDLE);
+        let trace = f.finish();
+        let processes = Processes::new(&trace);
+        let window = Window { from_ns: 500_000, ..Window::whole(&trace) };
+        // The gap as a whole: phases know the range by their calls alone.
+        let phases = feed::phases(&trace, &processes, &Window::whole(&trace));
+        let mut ledger = Ledger::new(&trace, &processes, window, phases);
+        ingero_replay::Timeline::new(&trace).run(&mut ledger);
+        let hog = processes.of(hog);
+        assert_eq!(ledger.phases[0].submitter_behind.get(&hog), Some(&400_000));
+        assert!(ledger.process(main).behind.is_empty());
+        assert_eq!(ledger.process(main).off_cpu.unfinished_ns, 400_000);
     }
 }

@@ -149,6 +149,29 @@ fn the_exit_code_is_the_commands_own() {
     }
 }
 
+/// Whoever ignores SIGCHLD has children that vanish with their exit codes; the recorder must not inherit that.
+#[test]
+fn the_exit_code_survives_an_ignored_sigchld() {
+    let folder = tempdir().unwrap();
+    let _alone = ingero_tests::kernel_lock();
+    let recorded = |name: &str, words: &[&str]| {
+        let mut command = Command::new("env");
+        command
+            .arg("--ignore-signal=CHLD")
+            .arg(tool("ingero-record"))
+            .arg("-q")
+            .arg("-o")
+            .arg(folder.path().join(name));
+        run(command.arg("--").args(words), LIMIT)
+    };
+    let failed = recorded("failed.igt", &["sh", "-c", "exit 7"]);
+    assert_eq!(failed.code(), 7, "{failed:#?}");
+    // The command finds it as it would without the recorder.
+    let seen = recorded("seen.igt", &["grep", "SigIgn", "/proc/self/status"]).success().stdout;
+    let ignored = u64::from_str_radix(seen.trim().trim_start_matches("SigIgn:").trim(), 16).unwrap();
+    assert_ne!(ignored & (1 << 16), 0, "{seen}");
+}
+
 #[test]
 fn what_cannot_be_executed_is_told_as_env_tells_it() {
     let folder = tempdir().unwrap();

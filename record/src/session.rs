@@ -26,7 +26,7 @@ use crate::meta;
 use crate::output::Output;
 use crate::plan::{Plan, Target};
 use crate::proc::clock::monotonic_ns;
-use crate::proc::process::{list_ids, read_group};
+use crate::proc::process::{list_ids, read_group, read_process};
 use crate::proc::stat::Stat;
 use crate::proc::system::read_system;
 use crate::rights;
@@ -40,6 +40,8 @@ use crate::writer::{self, Written};
 const GRACE: Duration = Duration::from_millis(20);
 /// Time that a command is given to end after the recorder was told to end and passed that on.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Looks for newborn descendants at most, should they come faster than they can be followed.
+const NEWBORN_LOOKS: usize = 16;
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Why a recording stops.
@@ -108,6 +110,7 @@ pub fn record(plan: &Plan) -> Result<Outcome, Failure> {
     tasks.scan(&mut out, &follow.iter().copied().collect()).context("writing the file")?;
     let begun = Instant::now();
     lock(&kernel).start().map_err(anyhow::Error::from)?;
+    follow_newborns(&follow, &kernel, &mut discovery, &mut tasks, &mut out)?;
 
     let threads = Threads::start(drain, kernel, Scribe::new(out, tasks, Arc::default()), full, discovery, plan)?;
     let released = subject.release();
@@ -325,6 +328,42 @@ fn each_ring(all_bytes: u32) -> u32 {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let (rings, _) = default_rings(cpus);
     (all_bytes / u32::try_from(rings.next_power_of_two()).unwrap_or(1)).max(64 << 10)
+}
+
+/// Looks again for descendants, now that the kernel follows whatever is forked from here on: those born since the first
+/// look would stay strangers, with all that descends from them.
+fn follow_newborns(
+    follow: &[u32],
+    kernel: &Mutex<Kernel>,
+    discovery: &mut Discovery,
+    tasks: &mut Tasks,
+    out: &mut TraceWriter<Output>,
+) -> anyhow::Result<()> {
+    // One that forks before it is followed leaves a child to the next look.
+    for _ in 0..NEWBORN_LOOKS {
+        let mut found = false;
+        for pid in with_descendants(follow).into_iter().filter(|pid| !follow.contains(pid)) {
+            {
+                let kernel = lock(kernel);
+                if kernel.is_target(pid)? {
+                    continue;
+                }
+                kernel.set_target(pid)?;
+                if read_process(pid).is_none_or(|now| now.stat.is_dead()) {
+                    // Its end has gone by: nothing would take the id out again before another process gets it.
+                    kernel.remove_target(pid)?;
+                    continue;
+                }
+            }
+            tasks.follow(out, pid).context("writing the file")?;
+            discovery.look_at(pid);
+            found = true;
+        }
+        if !found {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// The processes and all that descend from them, as `/proc` has it now.

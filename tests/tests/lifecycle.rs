@@ -172,6 +172,28 @@ fn the_exit_code_survives_an_ignored_sigchld() {
     assert_ne!(ignored & (1 << 16), 0, "{seen}");
 }
 
+/// A child that is forked while the recorder attaches is no stranger, nor is what it forks in turn.
+#[test]
+fn follows_children_that_are_born_while_it_attaches() {
+    let script = "while :; do sleep 20 & sleep 0.005; done";
+    let parent = Running::start(Command::new("sh").args(["-c", script]));
+    let mut recorder = Recorder::start(&["--pid", &parent.pid().to_string()]);
+    recorder.wait_until_attached();
+    let recording = recorder.stop();
+    let mut dump = Command::new(tool("ingero-replay"));
+    dump.arg("dump").arg(&recording.file).args(["--only", "process", "--format", "json"]);
+    let mut followed = std::collections::BTreeMap::new();
+    for line in run(&mut dump, LIMIT).success().stdout.lines() {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        let fields = &row["fields"];
+        if fields["parent_pid"] == parent.pid() {
+            *followed.entry(fields["task"]["pid"].as_u64().unwrap()).or_insert(false) |= fields["followed"] == 1;
+        }
+    }
+    assert!(followed.len() > 20, "{followed:?}");
+    assert!(followed.values().all(|&f| f), "{followed:?}");
+}
+
 #[test]
 fn what_cannot_be_executed_is_told_as_env_tells_it() {
     let folder = tempdir().unwrap();

@@ -29,6 +29,15 @@ impl Failure {
         Self { code, error }
     }
 
+    /// A command line that makes no sense, by the parser's words for it: the first paragraph says what is wrong.
+    #[must_use]
+    pub fn usage(words: &str) -> Self {
+        let problem = words.split("\n\n").next().unwrap_or_default();
+        let problem = problem.split_whitespace().collect::<Vec<_>>().join(" ");
+        let problem = problem.trim_start_matches("error: ");
+        Self::from(anyhow::anyhow!("{problem}; see ingero-record --help"))
+    }
+
     /// The exit code.
     #[must_use]
     pub fn code(&self) -> u8 {
@@ -119,6 +128,13 @@ mod tests {
         assert_eq!(CommandEnd::from_wait_status(9).exit_code(), 137);
         // core dumped
         assert_eq!(CommandEnd::from_wait_status(0x80 | 11).exit_code(), 139);
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_answered_in_one_line() {
+        let failure = Failure::usage("error: unexpected argument '--x'\n  found\n\nUsage: y\n");
+        assert_eq!(failure.to_string(), "unexpected argument '--x' found; see ingero-record --help");
+        assert_eq!(failure.code(), OWN_FAILURE);
     }
 
     #[test]

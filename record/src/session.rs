@@ -99,6 +99,7 @@ pub fn record(plan: &Plan) -> Result<Outcome, Failure> {
     discovery.look_into(&find_candidates(&subject.surroundings()));
 
     let output = Output::create(&plan.output, plan.force)?;
+    let mut unused = Unused(Some(&plan.output));
     let full = output.full();
     let mut out = TraceWriter::new(output, WriterOptions::default()).context("beginning the file")?;
     let mut words = meta::describe(plan, &facts);
@@ -117,9 +118,9 @@ pub fn record(plan: &Plan) -> Result<Outcome, Failure> {
     if let Err(failure) = released {
         // Nothing ran: leave nothing behind.
         drop(threads.stop());
-        remove(&plan.output);
         return Err(failure);
     }
+    unused.0 = None;
     let mut live = Live::new(plan.quiet);
     let deadline = plan.duration.map(|d| begun + d);
     let stop = subject.watch(&signals, deadline, &threads.signals, &mut live);
@@ -390,10 +391,17 @@ fn with_descendants(pids: &[u32]) -> Vec<u32> {
     tree
 }
 
-fn remove(path: &Path) {
-    // Only what this run has made: a device named with --force stays.
-    if fs::symlink_metadata(path).is_ok_and(|m| m.is_file()) {
-        let _ = fs::remove_file(path);
+/// An output file that holds no recording yet: whoever fails before there is one leaves none behind.
+struct Unused<'p>(Option<&'p Path>);
+
+impl Drop for Unused<'_> {
+    fn drop(&mut self) {
+        // Only what this run has made: a device named with --force stays.
+        if let Some(path) = self.0
+            && fs::symlink_metadata(path).is_ok_and(|m| m.is_file())
+        {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 

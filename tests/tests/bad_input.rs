@@ -177,6 +177,20 @@ fn outputs_that_cannot_be_written() {
     assert_eq!(fs::read(&present).unwrap(), b"precious");
 }
 
+/// A disk that is full from the start ends the recorder before the command runs, and leaves no file that is none.
+#[test]
+fn a_disk_without_any_room() {
+    let folder = tempdir().unwrap();
+    let script = "mount -t tmpfs -o size=64k tmpfs \"$1\" && cd \"$1\" && head -c 65536 /dev/zero >fill && \
+                  \"$0\" -o run.igt -- touch ran; code=$?; \
+                  [ -e run.igt ] && echo 'left a file' >&2; [ -e ran ] && echo 'ran the command' >&2; exit $code";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script]).arg(tool("ingero-record")).arg(folder.path());
+    let run = bad_input(&mut command);
+    assert_eq!(run.code(), 125, "{run:#?}");
+    assert!(run.stderr.contains("No space left"), "{run:#?}");
+}
+
 #[test]
 fn converters_outputs_that_cannot_be_written() {
     let recording = record(&["loop", "5"]);

@@ -25,7 +25,7 @@ struct TraceHead<'a> {
     duration_ns: u64,
     start_unix_ns: Option<u64>,
     events: u64,
-    lost_events: u64,
+    lost_events: Option<u64>,
     complete: bool,
     sampled: bool,
     kernel: Option<&'a str>,

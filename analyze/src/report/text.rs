@@ -77,9 +77,11 @@ impl Report<'_> {
             facts.push(format!("kernel {}", crate::printable(kernel)));
         }
         facts.push(format!("{} events", count(a.events())));
-        facts.push(match a.losses.list.as_slice() {
-            [] => "none lost".to_owned(),
-            _ => format!("{} LOST", count(a.losses.events())),
+        facts.push(match a.losses.events() {
+            Some(0) => "none lost".to_owned(),
+            Some(n) if a.losses.uncounted() => format!("at least {} LOST", count(n)),
+            Some(n) => format!("{} LOST", count(n)),
+            None => "an unknown number LOST".to_owned(),
         });
         line!(self, "{}: {}", self.bold(a.trace.path()), facts.join(", "));
         if a.window.is_cut() {

@@ -40,7 +40,7 @@ pub struct Merge<'t> {
     open: Vec<Option<OpenBlock>>,
     free: Vec<usize>,
     spare: Vec<Batch>,
-    heap: BinaryHeap<Reverse<(u64, (bool, u32), usize)>>,
+    heap: BinaryHeap<Reverse<(u64, Turn, usize)>>,
     /// Whether the row on top of the heap was given out already.
     given: bool,
     lost: Vec<LostBlock>,
@@ -65,6 +65,9 @@ impl Row<'_> {
         self.batch.column(id)?.get(self.row).copied()
     }
 }
+
+/// Of rows with one time: switches last, then by the block's number.
+type Turn = (bool, u32);
 
 struct OpenBlock {
     number: u16,

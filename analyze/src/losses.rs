@@ -98,7 +98,6 @@ impl Losses {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ingero_format::catalog::NO_CPU;
     use ingero_replay::Window;
     use ingero_replay::fixture::Fixture;

@@ -118,6 +118,10 @@ impl Launched {
             // SAFETY: this is the child, the descriptors are its own copies, and the pointer arrays end with null.
             unsafe { run_child(&go_read, go_write, &error_write, &path, &argv, shell, &shell_argv) }
         }
+        // Where whoever started the recorder ignores the ends of children, the kernel would throw the exit code away. The child
+        // has what it inherited.
+        // SAFETY: no handler is installed.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         // SAFETY: no pointers; the child is not collected before this value is dropped, so its id is its own.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         let fd = i32::try_from(fd).ok().filter(|&fd| fd >= 0).ok_or_else(|| {
@@ -195,7 +199,7 @@ impl Launched {
             if waited == pid {
                 self.end = Some(CommandEnd::from_wait_status(status));
             } else if waited < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD) {
-                // Someone asked for children to vanish (SIGCHLD ignored): how it ended is lost.
+                // Somebody else has collected it: how it ended is lost.
                 self.end = Some(CommandEnd::Code(0));
             }
         }

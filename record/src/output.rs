@@ -1,6 +1,6 @@
 //! The output file: made once everything else is ready, and ended in whole chunks whatever happens to the disk.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -38,7 +38,7 @@ impl Output {
         // A pipe that nobody reads would hold the recorder, deaf to signals, until somebody does.
         options.write(true).mode(0o600).custom_flags(libc::O_NONBLOCK);
         if force {
-            options.create(true).truncate(true);
+            options.create(true).truncate(false);
         } else {
             options.create_new(true);
         }
@@ -54,6 +54,13 @@ impl Output {
         // SAFETY: no pointers; the descriptor is open. Write access and 0 are its only flags from here on.
         if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) } != 0 {
             return Err(anyhow!("--output {}: {}", path.display(), io::Error::last_os_error()));
+        }
+        if file.metadata()?.is_file() {
+            // Two recorders in one file would leave nothing that can be read. Where there are no locks, nobody holds one.
+            if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+                return Err(anyhow!("--output {}: is being written by another recorder", path.display()));
+            }
+            file.set_len(0).map_err(|e| anyhow!("--output {}: {e}", path.display()))?;
         }
         Ok(Self { file, written: 0, limit: size_limit(), reserved: Some(0), full: Arc::default() })
     }
@@ -142,6 +149,10 @@ mod tests {
         use std::os::unix::fs::MetadataExt;
         assert!(meta.blocks() * 512 < RESERVE_BYTES);
         assert!(Output::create(&path, false).unwrap_err().to_string().contains("--force"));
+        let busy = Output::create(&path, true).unwrap_err().to_string();
+        assert!(busy.ends_with("is being written by another recorder"), "{busy}");
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 5);
+        drop(out);
         assert!(Output::create(&path, true).is_ok());
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
         assert!(Output::create(dir.path(), true).is_err());

@@ -52,7 +52,7 @@ impl Phase {
     /// Length of all gaps together.
     #[must_use]
     pub fn gaps_ns(&self) -> u64 {
-        self.gaps.iter().map(Gap::len_ns).sum()
+        crate::sum(self.gaps.iter().map(Gap::len_ns))
     }
 
     /// The gaps that share time with `from..to`, with the shared stretch.

@@ -52,7 +52,7 @@ impl OpFigures {
     /// Time of all calls that returned.
     #[must_use]
     pub fn sum_ns(&self) -> u64 {
-        self.durations_ns.iter().sum()
+        crate::sum(self.durations_ns.iter().copied())
     }
 
     /// Mean duration, rounded down.

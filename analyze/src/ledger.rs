@@ -109,7 +109,7 @@ impl<'a> Ledger<'a> {
         // What is blamed for a process adds up to no more than the runnable time that is reported.
         if closed && stay.kind != OffKind::Newborn {
             let behind = &mut self.process(stay.task).behind;
-            cpus.holders(cpu, from, to, |holder, ns| *behind.entry(processes.of(holder)).or_default() += ns);
+            cpus.holders(cpu, from, to, |holder, ns| grow(behind.entry(processes.of(holder)).or_default(), ns));
         }
         let Some(helps) = self.helps.get(processes.of(stay.task).index()) else { return };
         for &at in helps {
@@ -120,7 +120,7 @@ impl<'a> Ledger<'a> {
                     continue;
                 }
                 let behind = if submits { &mut p.submitter_behind } else { &mut p.helpers_behind };
-                cpus.holders(cpu, from, to, |holder, ns| *behind.entry(processes.of(holder)).or_default() += ns);
+                cpus.holders(cpu, from, to, |holder, ns| grow(behind.entry(processes.of(holder)).or_default(), ns));
                 p.waits.push(Stretch { task: stay.task, start_ns: from, end_ns: to });
                 if p.waits.len() >= 32 * WAITS_KEPT {
                     keep_longest(&mut p.waits);
@@ -133,6 +133,11 @@ impl<'a> Ledger<'a> {
 /// Whether a thread works for the submitters of a phase.
 fn helps_in(helpers: Option<&[HashSet<TaskId>]>, phase: usize, task: TaskId) -> bool {
     helpers.is_none_or(|h| h.get(phase).is_some_and(|h| h.contains(&task)))
+}
+
+/// Adds to a sum of times, which stays at the largest number that there is: those of a damaged file may be any.
+fn grow(sum: &mut u64, ns: u64) {
+    *sum = sum.saturating_add(ns);
 }
 
 fn keep_longest(waits: &mut Vec<Stretch>) {
@@ -176,12 +181,12 @@ impl Sink for Ledger<'_> {
             let f = &mut self.process(stay.task).off_cpu;
             if closed {
                 f.count += 1;
-                f.sum_ns += spent.total_ns();
+                grow(&mut f.sum_ns, spent.total_ns());
                 f.max_ns = f.max_ns.max(spent.total_ns());
                 f.spent += spent;
                 f.synthesised += u64::from(stay.synthesised);
             } else {
-                f.unfinished_ns += spent.total_ns();
+                grow(&mut f.unfinished_ns, spent.total_ns());
             }
         }
         if stay.kind != OffKind::Throttled
@@ -196,7 +201,7 @@ impl Sink for Ledger<'_> {
         let end = run.end_ns.unwrap_or(w.to_ns.min(w.trace_end_ns)).min(w.to_ns);
         let start = run.start_ns.max(w.from_ns);
         if end > start {
-            self.process(run.task).on_cpu_ns += end - start;
+            grow(&mut self.process(run.task).on_cpu_ns, end - start);
             self.overlay(run.task, start, end, |from, to| Spent { running_ns: to - from, ..Spent::default() });
         }
     }
@@ -208,7 +213,7 @@ impl Sink for Ledger<'_> {
         let op = self.process(span.call.task).ops.entry(span.call.func).or_default();
         op.durations_ns.push(span.dur_ns());
         op.errors += u64::from(span.call.result.is_some_and(|r| r != 0));
-        op.self_ns += span.self_ns;
+        grow(&mut op.self_ns, span.self_ns);
         op.spent += span.spent;
         if let Some(bytes) = span.call.bytes {
             op.bytes = Some(op.bytes.unwrap_or(0).saturating_add(bytes));

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::text::{one_line, say};
+
 /// Exit code of the recorder's own failure, as `env` and `timeout` have it.
 pub const OWN_FAILURE: u8 = 125;
 /// Exit code when the command was found and cannot be executed.
@@ -54,14 +56,7 @@ impl From<anyhow::Error> for Failure {
 impl fmt::Display for Failure {
     /// The whole chain of causes on one line, without control characters.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in format!("{:#}", self.error).chars() {
-            match c {
-                '\n' => f.write_str("; ")?,
-                c if c.is_control() => write!(f, "{}", c.escape_default())?,
-                c => fmt::Write::write_char(f, c)?,
-            }
-        }
-        Ok(())
+        f.write_str(&one_line(&format!("{:#}", self.error).replace('\n', "; ")))
     }
 }
 
@@ -111,7 +106,7 @@ pub fn conclude(result: Result<Outcome, Failure>) -> ExitCode {
         Ok(Outcome::Stopped) => ExitCode::SUCCESS,
         Ok(Outcome::Command(end)) => ExitCode::from(end.exit_code()),
         Err(failure) => {
-            eprintln!("ingero-record: {failure}");
+            say(&format!("ingero-record: {failure}\n"));
             ExitCode::from(failure.code)
         }
     }

@@ -34,6 +34,7 @@ use crate::scribe::Scribe;
 use crate::signals::{SignalQueue, open_pidfd};
 use crate::summary::Summary;
 use crate::tasks::Tasks;
+use crate::text::say;
 use crate::writer::{self, Written};
 
 /// Time for the last events of the command's tree after its end.
@@ -130,7 +131,11 @@ pub fn record(plan: &Plan) -> Result<Outcome, Failure> {
     let duration = begun.elapsed();
     let finished = threads.stop();
     live.clear();
-    let (written, discovery) = finished?;
+    let (written, discovery) = match finished {
+        Ok(finished) => finished,
+        // Whoever waits for the recorder still waits for the command.
+        Err(problem) => return subject.conclude(&signals, stop, Some(problem), plan.quiet),
+    };
     if !plan.quiet {
         let summary = Summary {
             output: &plan.output,
@@ -140,7 +145,7 @@ pub fn record(plan: &Plan) -> Result<Outcome, Failure> {
             attached: discovery.attached(),
             problems: discovery.problems(),
         };
-        eprint!("{}", summary.text());
+        say(&summary.text());
     }
     let problem = written.problem.map(|e| e.context(format!("{}", plan.output.display())));
     // Detaching may take long on old kernels: only now, when nobody waits for the file.
@@ -289,7 +294,7 @@ impl Subject {
                 _ => Some(Instant::now()),
             };
             if stop == Stop::Failed {
-                eprintln!("ingero-record: the recording has ended early; waiting for the command");
+                say("ingero-record: the recording has ended early; waiting for the command\n");
             }
             loop {
                 end = end.or_else(|| launched.try_wait());
@@ -303,7 +308,7 @@ impl Subject {
                 let _ = queue.wait(&[launched.pidfd()], LOOK.min(Duration::from_millis(100)));
             }
             if end.is_none() && !quiet {
-                eprintln!("ingero-record: the command (process {}) runs on, unrecorded", launched.pid());
+                say(&format!("ingero-record: the command (process {}) runs on, unrecorded\n", launched.pid()));
             }
         }
         if let Some(problem) = problem {
@@ -461,7 +466,7 @@ impl Threads {
     }
 
     /// Stops the sources, drains what is left, and finishes the file.
-    fn stop(self) -> Result<(Written, Discovery), Failure> {
+    fn stop(self) -> anyhow::Result<(Written, Discovery)> {
         let stop_ns = monotonic_ns();
         lock(&self.kernel).stop();
         self.requests.stop();

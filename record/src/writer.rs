@@ -89,7 +89,7 @@ fn write_all(
             Err(RecvTimeoutError::Disconnected) => break,
         }
         if full.load(Ordering::Relaxed) {
-            bail!("the disk is full");
+            bail!("the disk is full, or the file as large as it may be (ulimit -f)");
         }
         let now_ns = monotonic_ns();
         if now_ns - ticked_ns >= TICK_NS {

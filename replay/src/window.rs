@@ -179,7 +179,7 @@ impl Window {
         let end = w.to_ns;
         if let Some(text) = since {
             let ns = parse_duration(text).map_err(|e| e.to_string())?;
-            w.from_ns = w.trace_end_ns.saturating_sub(ns).max(w.trace_start_ns);
+            w.from_ns = if ns == 0 { end } else { w.trace_end_ns.saturating_sub(ns).max(w.trace_start_ns) };
         }
         let (from, to) = (from.map(at).transpose()?, to.map(at).transpose()?);
         // A wall-clock time may lie before the trace: what is not there is no part of the range.
@@ -267,12 +267,13 @@ mod tests {
             "2026-01-01Tx",
             "yesterdayT",
             "2026-01-01T25:00:00Z",
-            "2026-02-29",
+            "2026-02-29T00:00:00Z",
             "2100-02-29",
             "2026-04-31",
-            "2026-01-01T00:00:00+24:00",
+            "2026-01-01T00:00:00+25:00",
             "2026-01-01T00:00:00+01:60",
-            "2026-01-01T00:00:00+9999999999999999:00",
+            "2026-01-01T00:00:00+-1:00",
+            "2026-01-01T00:00:00+9223372036854775807:00",
         ] {
             assert!(parse_when(text).is_err(), "{text}");
         }
@@ -304,6 +305,8 @@ mod tests {
         // From before the trace: all of it, and no more.
         let w_before = Window::parse(&trace, Some("2025-12-31T23:59:00Z"), None, None).unwrap();
         assert_eq!((w_before, w_before.len_ns()), (Window::whole(&trace), 10 * second));
+        assert_eq!(w(Some("2025-12-31"), Some("2026-01-01T00:00:03Z"), None), Ok((100 * second, 103 * second)));
+        assert!(w(None, None, Some("0s")).unwrap_err().starts_with("the range is empty"));
         assert!(w(Some("11s"), None, None).unwrap_err().starts_with("the range is empty"));
         assert!(w(Some("soon"), None, None).unwrap_err().starts_with("cannot read the time \"soon\""));
     }

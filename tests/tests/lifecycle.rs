@@ -262,3 +262,58 @@ fn a_killed_recorder_leaves_a_readable_file() {
     assert_eq!(json["trace"]["complete"], false);
     assert!(json["trace"]["events"].as_u64().unwrap() > 0);
 }
+
+/// A shell runs `line`; `$0` is the recorder and `$1` a file in `folder`.
+fn in_shell(folder: &tempfile::TempDir, line: &str) -> ingero_tests::Run {
+    let _alone = ingero_tests::kernel_lock();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).arg(tool("ingero-record")).arg(folder.path().join("run.igt"));
+    run(&mut shell, LIMIT)
+}
+
+/// Messages that nobody can read are no reason to end otherwise.
+#[test]
+fn the_exit_code_survives_a_standard_error_that_takes_nothing() {
+    for stderr in ["2>/dev/full", "2>&-"] {
+        let folder = tempdir().unwrap();
+        let run = in_shell(&folder, &format!("\"$0\" -o \"$1\" -- sh -c 'exit 5' {stderr}"));
+        assert_eq!(run.code(), 5, "{stderr}: {run:#?}");
+        let json = ingero_tests::analyze_json(&folder.path().join("run.igt"), &[]);
+        assert_eq!(json["trace"]["complete"], true, "{stderr}");
+    }
+    for (name, args) in [("ingero-analyze", "/nonexistent"), ("ingero-convert", "/nonexistent")] {
+        let line = format!("{} {args} 2>/dev/full", tool(name).display());
+        assert_eq!(run(Command::new("sh").args(["-c", &line]), LIMIT).code(), 2, "{name}");
+    }
+}
+
+/// Daemons often ignore SIGCHLD, and programs that they start inherit that.
+#[test]
+fn the_exit_code_survives_a_parent_that_ignores_its_children() {
+    let folder = tempdir().unwrap();
+    // A shell cannot do it for others.
+    let python =
+        "import os,signal,sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])";
+    let run = in_shell(&folder, &format!("python3 -c '{python}' \"$0\" -q -o \"$1\" -- sh -c 'exit 7'"));
+    assert_eq!(run.code(), 7, "{run:#?}");
+}
+
+/// The file cannot even be ended: the recorder says so, once the command has ended.
+#[test]
+fn a_file_that_may_grow_no_more_does_not_leave_the_command_behind() {
+    let folder = tempdir().unwrap();
+    let run = in_shell(&folder, "ulimit -f 8; \"$0\" -o \"$1\" -- sh -c 'sleep 1; echo ended; exit 4'");
+    assert_eq!(run.code(), 125, "{run:#?}");
+    assert_eq!(run.stdout, "ended\n", "{run:#?}");
+    assert!(run.stderr.contains("the command ended with code 4"), "{run:#?}");
+    assert!(folder.path().join("run.igt").metadata().unwrap().len() <= 8 * 1024);
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_is_refused() {
+    let folder = tempdir().unwrap();
+    let run = in_shell(&folder, "mkfifo \"$1\"; \"$0\" --force -o \"$1\" -- sh -c 'echo ran'");
+    assert_eq!(run.code(), 125, "{run:#?}");
+    assert_eq!(run.stdout, "", "{run:#?}");
+    assert!(run.stderr.contains("is a pipe that nobody reads"), "{run:#?}");
+}

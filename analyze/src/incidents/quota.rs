@@ -6,14 +6,15 @@
 //! source cannot tell a throttled thread from a preempted one: there the time counts as runnable.
 
 use super::{Case, Incident, divide_blocked, seconds};
+use crate::sum;
 
 pub(super) fn find(case: &Case) -> Option<Incident> {
     let (a, p) = (case.analysis, case.phase);
     let direct = case.submitters().throttled_ns;
-    let chained: u64 = case.gaps().map(|g| divide_blocked(g).throttled_ns).sum();
-    let mut incident = case.incident("cpu-quota", direct + chained)?;
+    let chained = sum(case.gaps().map(|g| divide_blocked(g).throttled_ns));
+    let mut incident = case.incident("cpu-quota", direct.saturating_add(chained))?;
     let label = a.label(incident.process);
-    let helpers: u64 = p.helpers.values().map(|s| s.throttled_ns).sum();
+    let helpers = sum(p.helpers.values().map(|s| s.throttled_ns));
     let lost = seconds(incident.lost_ns);
     incident.summary = format!("{label} lost {lost} to the CPU quota of its cgroup, which throttled its threads");
     incident.root_cause = format!(

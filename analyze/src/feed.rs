@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ingero_format::catalog::{Body, Call, Class, END_RETURNED, Kind, NULL, TS, TaskId, Word};
+use ingero_format::catalog::{Body, Call, Class, END_OPEN, END_RETURNED, Kind, NULL, TS, TaskId, Word};
 use ingero_format::{Batch, Trace};
 use ingero_replay::{Merge, ProcessId, Processes, Window};
 
@@ -121,15 +121,21 @@ pub(crate) fn phases(trace: &Trace, processes: &Processes, window: &Window) -> V
                 Phase { process: id, start_ns: event.ts_ns, end_ns: event.ts_ns, submissions: 0, gaps: Vec::new() };
             Walk { phase, fed_until_ns: None, inside: Vec::new() }
         });
-        walk.call(event.ts_ns, &call, role(trace, &call));
+        walk.call(event.ts_ns, &call, role(trace, &call), window.trace_end_ns);
     }
     order.into_iter().filter_map(|id| walks.get_mut(id.index())?.take()).map(|w| w.phase).collect()
 }
 
 impl Walk {
-    fn call(&mut self, ts: u64, call: &Call, role: Role) {
-        let dur = call.dur_ns.filter(|_| call.end == END_RETURNED).unwrap_or(0);
-        let end = ts.saturating_add(dur);
+    fn call(&mut self, ts: u64, call: &Call, role: Role, trace_end_ns: u64) {
+        let end = match call.end {
+            END_RETURNED => ts.saturating_add(call.dur_ns.unwrap_or(0)),
+            // It is inside still: a process that hangs in a call has not come to its end.
+            END_OPEN => trace_end_ns.max(ts),
+            // It was left, or its row is stamped with its return.
+            _ => ts,
+        };
+        let dur = end - ts;
         self.phase.end_ns = self.phase.end_ns.max(end);
         match role {
             Role::Neither => {}
@@ -265,6 +271,31 @@ mod tests {
         f.call(200, 0, a, launch, 10);
         let phases = found(f);
         assert_eq!(phases[0].gaps, [Gap { start_ns: 150, end_ns: 200, submitter: a }]);
+    }
+
+    #[test]
+    fn a_call_that_is_inside_still_keeps_its_phase_open() {
+        let mut f = Fixture::new();
+        let (a, other) = (f.task(1, 1), f.task(2, 2));
+        let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+        let sync = f.func("cudaDeviceSynchronize", Layer::Runtime, Class::Sync);
+        f.call(0, 0, a, launch, 10);
+        let hangs = Call {
+            task: a,
+            func: sync,
+            dur_ns: None,
+            end: END_OPEN,
+            result: None,
+            ptr: None,
+            ptr2: None,
+            bytes: None,
+            copy: None,
+            stream: None,
+        };
+        f.push(20, 0, hangs);
+        f.call(9_000, 1, other, launch, 1_000);
+        let phases = found(f);
+        assert_eq!((phases[0].start_ns, phases[0].end_ns), (0, 10_000));
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub struct OpFigures {
     pub durations_ns: Vec<u64>,
     /// Calls that never returned.
     pub unreturned: u64,
+    /// Returns of calls that were entered before the recording.
+    pub began_before: u64,
     /// Calls whose result is not 0.
     pub errors: u64,
     /// Bytes asked for or copied, where the calls say.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
 use ingero_format::Trace;
-use ingero_format::catalog::{Body, Call, TaskId};
+use ingero_format::catalog::{Body, Call, END_BEGAN_BEFORE, TaskId};
 use ingero_replay::{CallSpan, Cpus, Event, OffCpu, OffKind, ProcessId, Processes, Run, Sink, Spent, Window};
 
 use crate::feed::{self, Phase};
@@ -222,7 +222,11 @@ impl Sink for Ledger<'_> {
 
     fn unreturned(&mut self, at_ns: u64, call: &Call) {
         if self.window.holds(at_ns) {
-            self.process(call.task).ops.entry(call.func).or_default().unreturned += 1;
+            let op = self.process(call.task).ops.entry(call.func).or_default();
+            match call.end {
+                END_BEGAN_BEFORE => op.began_before += 1,
+                _ => op.unreturned += 1,
+            }
         }
     }
 }

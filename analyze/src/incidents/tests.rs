@@ -169,7 +169,7 @@ fn a_child_that_never_wakes_anybody_works_for_nobody() {
         let at = MS + i * 20 * MS;
         launch(&mut f, at);
         f.switch(at + MS, 0, main, S, hog);
-        f.waking(at + 2 * MS, 0, IDLE, worker, 2);
+        f.waking(at + 2 * MS, 0, hog, worker, 2);
         f.switch(at + 18 * MS, 0, hog, PREEMPTED, worker);
         f.waking(at + 19 * MS, 0, worker, main, 0);
         f.switch(at + 19 * MS, 0, worker, S, main);

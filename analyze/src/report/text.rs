@@ -375,6 +375,9 @@ impl Report<'_> {
         if op.unreturned > 0 {
             odd.push(format!("{} never returned", count(op.unreturned)));
         }
+        if op.began_before > 0 {
+            odd.push(format!("{} more began before the recording", count(op.began_before)));
+        }
         if !odd.is_empty() {
             line!(self, "    of these calls {}", odd.join(", "));
         }

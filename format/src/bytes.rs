@@ -24,6 +24,11 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
+    /// Bytes that are left.
+    pub(crate) fn len(&self) -> usize {
+        self.rest.len()
+    }
+
     pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8]> {
         let (head, rest) = self.rest.split_at_checked(len).ok_or(SHORT)?;
         self.rest = rest;

@@ -3,7 +3,7 @@
 
 use crate::bytes::{Malformed, Reader, Result, put_len, put_string, put_varint};
 use crate::catalog::{Class, Layer};
-use crate::layout::MAX_ENTRIES;
+use crate::layout::{DICTIONARY_FREE, DICTIONARY_PER_BYTE, ENTRY_COST, MAX_ENTRIES};
 
 /// One life of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,8 +66,8 @@ impl Entry for FunctionInfo {
     }
     fn read(r: &mut Reader) -> Result<Self> {
         Ok(Self {
-            layer: Layer::from_number(r.u8()?).ok_or(Malformed("a function's layer is not known to this build"))?,
-            // A class of a later version is a class that this one has no rules for.
+            // What a later version brings is something that this one has no rules for.
+            layer: Layer::from_number(r.u8()?).unwrap_or(Layer::Other),
             class: Class::from_number(r.u8()?).unwrap_or(Class::Other),
             symbol: r.string()?.to_owned(),
         })
@@ -104,11 +104,14 @@ pub(crate) fn write_entries<E: Entry>(first: usize, entries: &[E]) -> (Vec<u8>, 
     (out, taken)
 }
 
-/// How many entries that were never read may be filled in, over all dictionaries of a file. A few
-/// bytes can claim that millions of entries came before them, so the claim is held against the bytes
-/// that are damaged.
-pub(crate) struct Gaps {
-    used: usize,
+/// What the dictionaries of a file may take, all together.
+///
+/// Entries that were never read may be filled in, but a few bytes can claim that millions of entries
+/// came before them, so the claim is held against the bytes that are damaged. And a few bytes can be
+/// the compressed form of millions of entries, so those are held against the bytes of the file.
+pub(crate) struct Allowance {
+    gaps: usize,
+    left: u64,
 }
 
 /// Filled in whatever the damage: chunks may be gone without leaving a byte.
@@ -117,16 +120,26 @@ const FREE_GAP: usize = 1 << 20;
 /// byte each.
 const ENTRIES_PER_BYTE: usize = 4;
 
-impl Gaps {
-    pub(crate) fn new() -> Self {
-        Self { used: 0 }
+impl Allowance {
+    /// For a file of so many bytes.
+    pub(crate) fn new(file_bytes: u64) -> Self {
+        Self { gaps: 0, left: file_bytes.saturating_mul(DICTIONARY_PER_BYTE).saturating_add(DICTIONARY_FREE) }
     }
 
-    fn take(&mut self, entries: usize, damaged_bytes: u64) -> Result<()> {
+    /// Fills in entries, so many bytes of the file being damaged.
+    pub(crate) fn fill(&mut self, entries: usize, damaged_bytes: u64) -> Result<()> {
         let damaged = usize::try_from(damaged_bytes).unwrap_or(usize::MAX);
         let allowed = damaged.saturating_mul(ENTRIES_PER_BYTE).saturating_add(FREE_GAP);
-        self.used = self.used.saturating_add(entries);
-        if self.used > allowed { Err(Malformed("a dictionary chunk is out of order")) } else { Ok(()) }
+        self.gaps = self.gaps.saturating_add(entries);
+        if self.gaps > allowed {
+            return Err(Malformed("a dictionary chunk is out of order"));
+        }
+        self.take((entries as u64).saturating_mul(ENTRY_COST))
+    }
+
+    fn take(&mut self, bytes: u64) -> Result<()> {
+        self.left = self.left.checked_sub(bytes).ok_or(Malformed("the dictionaries exceed what the file may hold"))?;
+        Ok(())
     }
 }
 
@@ -137,19 +150,22 @@ pub(crate) fn read_entries<E: Entry + Clone>(
     bytes: &[u8],
     table: &mut Vec<E>,
     missing: &E,
-    gaps: &mut Gaps,
+    allowance: &mut Allowance,
     damaged_bytes: u64,
 ) -> Result<()> {
     let mut r = Reader::new(bytes);
     let first = r.count(MAX_ENTRIES)?;
     let gap = first.checked_sub(table.len()).ok_or(Malformed("a dictionary chunk is out of order"))?;
-    gaps.take(gap, damaged_bytes)?;
+    allowance.fill(gap, damaged_bytes)?;
     table.resize(first, missing.clone());
     while !r.is_empty() {
         if table.len() >= MAX_ENTRIES {
             return Err(Malformed("a dictionary exceeds its cap"));
         }
-        table.push(E::read(&mut r)?);
+        let before = r.len();
+        let entry = E::read(&mut r)?;
+        allowance.take((before - r.len()) as u64 + ENTRY_COST)?;
+        table.push(entry);
     }
     Ok(())
 }
@@ -162,7 +178,7 @@ mod tests {
     fn entries_round_trip_and_gaps_keep_ids() {
         let tasks = [Task { pid: 7, tid: 8, start_ns: Some(0) }, Task { pid: 1, tid: u32::MAX, start_ns: None }];
         let mut table = vec![IDLE];
-        let gaps = &mut Gaps::new();
+        let gaps = &mut Allowance::new(0);
         read_entries(&write_entries(3, &tasks).0, &mut table, &IDLE, gaps, 0).unwrap();
         assert_eq!(table[3..], tasks);
         assert_eq!(table[1..3], [IDLE, IDLE]);
@@ -175,15 +191,40 @@ mod tests {
     #[test]
     fn small_chunks_cannot_claim_a_large_table() {
         let mut table = vec![IDLE];
-        let mut gaps = Gaps::new();
+        let mut gaps = Allowance::new(0);
         let mut ahead = |by: usize, damaged| {
             let first = table.len() + by;
             read_entries(&write_entries(first, &[IDLE]).0, &mut table, &IDLE, &mut gaps, damaged)
         };
         assert!(ahead(FREE_GAP, 0).is_ok());
         assert!(ahead(FREE_GAP, 0).is_err(), "the allowance is the file's, not the chunk's");
-        let mut gaps = Gaps::new();
-        assert!(gaps.take(FREE_GAP + 400, 100).is_ok());
-        assert!(gaps.take(1, 100).is_err());
+        let mut gaps = Allowance::new(0);
+        assert!(gaps.fill(FREE_GAP + 400, 100).is_ok());
+        assert!(gaps.fill(1, 100).is_err());
+    }
+
+    /// Equal entries compress to nearly nothing: a few kilobytes could have filled gigabytes.
+    #[test]
+    fn compressed_entries_are_held_against_the_size_of_the_file() {
+        let many = vec![IDLE; 100_000];
+        let mut chunks = 0;
+        let mut table = vec![IDLE];
+        let mut allowance = Allowance::new(5_000);
+        while read_entries(&write_entries(table.len(), &many).0, &mut table, &IDLE, &mut allowance, 0).is_ok() {
+            chunks += 1;
+        }
+        let bytes = table.len() as u64 * ENTRY_COST;
+        assert!(chunks > 30 && bytes <= DICTIONARY_FREE + 5_000 * DICTIONARY_PER_BYTE, "{chunks} chunks");
+    }
+
+    /// An unknown layer made the rest of its chunk unreadable.
+    #[test]
+    fn layers_of_later_versions_are_read() {
+        let mut table = Vec::new();
+        let missing = FunctionInfo { symbol: "?".into(), layer: Layer::Other, class: Class::Other };
+        let bytes = b"\0\x09\x01\x02ab\x01\x63\x01c";
+        read_entries(bytes, &mut table, &missing, &mut Allowance::new(0), 0).unwrap();
+        let seen: Vec<_> = table.iter().map(|f| (f.symbol.as_str(), f.layer, f.class)).collect();
+        assert_eq!(seen, [("ab", Layer::Other, Class::Launch), ("c", Layer::Runtime, Class::Other)]);
     }
 }

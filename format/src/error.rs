@@ -18,8 +18,10 @@ pub enum Error {
     #[error("not an .igt file: {0}")]
     NotIgt(String),
     /// The file is of a version that this build does not read.
-    #[error("version {found} of the format is not known here, the newest known is {known}; use a newer ingero")]
+    #[error("{path}: version {found} of the format is not known here, the newest known is {known}; use a newer ingero")]
     Version {
+        /// The file.
+        path: String,
         /// Major version in the file.
         found: u16,
         /// Major version of this build.

@@ -89,6 +89,13 @@ pub const MAX_NAMES: usize = 1 << 16;
 pub const MAX_PAYLOAD: usize = 64 << 20;
 /// Entries of a dictionary over the whole file at most.
 pub const MAX_ENTRIES: usize = 1 << 26;
+/// Bytes that the dictionaries of any file may take, all together; each entry takes its own, after
+/// decompression, and [`ENTRY_COST`].
+pub const DICTIONARY_FREE: u64 = 256 << 20;
+/// Bytes that they may take beyond that, for each byte of the file.
+pub const DICTIONARY_PER_BYTE: u64 = 32;
+/// Bytes that an entry is reckoned to take beside its own.
+pub const ENTRY_COST: u64 = 64;
 
 /// Rows after which a block is sealed.
 pub const SEAL_ROWS: usize = 1 << 16;

@@ -44,4 +44,4 @@ pub use error::Error;
 pub use index::IndexEntry;
 pub use read::{Batch, Damage, StoredColumn, Trace};
 pub use schema::{ColumnSchema, KindSchema, own_schema};
-pub use write::{Totals, TraceWriter, WriterOptions};
+pub use write::{ChunkCopy, Totals, TraceWriter, WriterOptions};

@@ -11,7 +11,7 @@ use crate::bytes::Reader;
 use crate::catalog::{CPU, FuncId, Kind, StrId, TaskId, Unit};
 use crate::chunk::ChunkHeader;
 use crate::column::{self, Codec, Context, Entry};
-use crate::dictionary::{self, FunctionInfo, Gaps, IDLE, Task};
+use crate::dictionary::{self, Allowance, FunctionInfo, IDLE, Task};
 use crate::error::Error;
 use crate::index::{self, Footer, IndexEntry};
 use crate::layout::{
@@ -30,6 +30,9 @@ pub struct Damage {
     pub len: u64,
     /// What was expected and found.
     pub problem: String,
+    /// The header of the chunk that stood there, where it is whole: of the last chunk of a file that
+    /// was cut.
+    pub header: Option<ChunkHeader>,
 }
 
 /// A column of a block, as the block's directory describes it.
@@ -169,13 +172,27 @@ impl Trace {
         Ok(trace)
     }
 
-    fn check_header(&self) -> Result<(), Error> {
+    /// Refuses what is no file of this version. Where only the header is broken, that is damage.
+    fn check_header(&mut self) -> Result<(), Error> {
         let mut header = [0; FILE_HEADER_LEN];
         let have = usize::try_from(self.len).unwrap_or(usize::MAX).min(FILE_HEADER_LEN);
         self.read_at(&mut header[..have], 0)?;
         let name = &self.path;
         if have == 0 {
             return Err(Error::NotIgt(format!("{name} is empty")));
+        }
+        let crc_fits = |h: &[u8; FILE_HEADER_LEN]| {
+            let (bytes, crc) = h.split_at(FILE_HEADER_LEN - 4);
+            crc32c::crc32c(bytes).to_le_bytes() == crc
+        };
+        let mut problem = (!crc_fits(&header)).then_some("the file header's crc does not fit its bytes");
+        if !header.starts_with(&FILE_MAGIC[..have.min(8)]) {
+            let mut mended = header;
+            mended[..8].copy_from_slice(&FILE_MAGIC);
+            if have == FILE_HEADER_LEN && crc_fits(&mended) {
+                problem = Some("the file's first bytes are not those of a recording, but the rest of its header is");
+                header = mended;
+            }
         }
         if !header.starts_with(&FILE_MAGIC[..have.min(8)]) {
             return Err(Error::NotIgt(format!("{name} begins with {:02x?}", &header[..have.min(8)])));
@@ -186,12 +203,15 @@ impl Trace {
         let mut r = Reader::new(&header[8..]);
         let fields = (r.u16(), r.u16(), r.u32());
         let (Ok(major), Ok(_minor), Ok(_len)) = fields else { return Ok(()) };
-        let crc = crc32c::crc32c(&header[..FILE_HEADER_LEN - 4]).to_le_bytes();
-        if header[FILE_HEADER_LEN - 4..] != crc {
-            return Err(Error::corrupt("the file header", 0, "its crc does not fit its bytes"));
+        // A version that cannot be trusted does not keep the chunks from being read: theirs can.
+        if let Some(problem) = problem.filter(|_| major == VERSION_MAJOR || !crc_fits(&header)) {
+            self.header_at(FILE_HEADER_LEN as u64).map_err(|_| Error::corrupt("the file header", 0, problem))?;
+            let problem = format!("{problem}; read as version {VERSION_MAJOR}");
+            self.damage.push(Damage { offset: 0, len: FILE_HEADER_LEN as u64, problem, header: None });
+            return Ok(());
         }
         if major != VERSION_MAJOR {
-            return Err(Error::Version { found: major, known: VERSION_MAJOR });
+            return Err(Error::Version { path: self.path.clone(), found: major, known: VERSION_MAJOR });
         }
         Ok(())
     }
@@ -205,10 +225,10 @@ impl Trace {
             Ok(None) => {
                 self.scan()?;
                 let listed = self.footer.is_some_and(|f| f.chunks == self.chunks.len() as u64);
-                self.complete = listed && self.damage.is_empty();
+                self.complete = listed && self.damage.iter().all(|d| d.offset == 0);
             }
             Err(Error::Corrupt { offset, problem, .. }) => {
-                self.damage.push(Damage { offset, len: 0, problem: format!("index: {problem}") });
+                self.damage.push(Damage { offset, len: 0, problem: format!("index: {problem}"), header: None });
                 self.scan()?;
             }
             Err(other) => return Err(other),
@@ -248,8 +268,14 @@ impl Trace {
         }
         let entry = IndexEntry { offset: footer.index_offset, header };
         let chunks = index::read(&self.whole_payload(&entry)?).map_err(broken)?;
-        let inside = |e: &IndexEntry| e.offset.checked_add(e.header.span()).is_some_and(|end| end <= self.len);
-        if chunks.len() as u64 != footer.chunks || !chunks.iter().all(inside) {
+        // One behind the other: a small index could list one block a million times.
+        let mut end = FILE_HEADER_LEN as u64;
+        let mut follows = |e: &IndexEntry| {
+            let begins = end;
+            end = e.offset.saturating_add(e.header.span());
+            e.offset >= begins && end <= self.len
+        };
+        if chunks.len() as u64 != footer.chunks || !chunks.iter().all(&mut follows) {
             return Err(broken("its entries do not fit the file".to_owned()));
         }
         Ok(Some(chunks))
@@ -271,6 +297,13 @@ impl Trace {
         Ok(header)
     }
 
+    /// A header whose payload may lie behind the end of the file.
+    fn sound_header(&self, offset: u64) -> Option<ChunkHeader> {
+        let mut bytes = [0; CHUNK_HEADER_LEN];
+        self.read_at(&mut bytes, offset).ok()?;
+        ChunkHeader::from_bytes(&bytes).ok()
+    }
+
     fn scan(&mut self) -> Result<(), Error> {
         let mut offset = FILE_HEADER_LEN as u64;
         let mut last_seq = None;
@@ -285,7 +318,8 @@ impl Trace {
                 }
                 Err(problem) => {
                     let next = self.next_chunk(offset + CHUNK_ALIGN as u64, last_seq)?;
-                    self.damage.push(Damage { offset, len: next - offset, problem });
+                    let header = self.sound_header(offset);
+                    self.damage.push(Damage { offset, len: next - offset, problem, header });
                     offset = next;
                 }
             }
@@ -314,7 +348,7 @@ impl Trace {
     }
 
     fn read_dictionaries(&mut self) -> Result<(), Error> {
-        let mut gaps = Gaps::new();
+        let mut gaps = Allowance::new(self.len);
         for chunk in self.chunks.clone() {
             let t = chunk.header.chunk_type;
             if !(CHUNK_SCHEMA..=CHUNK_FUNCTIONS).contains(&t) {
@@ -324,7 +358,7 @@ impl Trace {
             let read = self.whole_payload(&chunk).and_then(|bytes| {
                 let lost = FunctionInfo {
                     symbol: "?".into(),
-                    layer: crate::catalog::Layer::Runtime,
+                    layer: crate::catalog::Layer::Other,
                     class: crate::catalog::Class::Other,
                 };
                 match t {
@@ -344,7 +378,8 @@ impl Trace {
                 Ok(()) => {}
                 Err(Error::Corrupt { offset, problem, what }) => {
                     let len = chunk.header.span();
-                    self.damage.push(Damage { offset, len, problem: format!("{what}: {problem}") });
+                    let problem = format!("{what}: {problem}");
+                    self.damage.push(Damage { offset, len, problem, header: Some(chunk.header) });
                 }
                 Err(other) => return Err(other),
             }
@@ -357,7 +392,7 @@ impl Trace {
     }
 
     /// The payload of a chunk that is no block, checked and decompressed.
-    fn whole_payload(&self, chunk: &IndexEntry) -> Result<Vec<u8>, Error> {
+    pub(crate) fn whole_payload(&self, chunk: &IndexEntry) -> Result<Vec<u8>, Error> {
         let h = &chunk.header;
         let broken = |problem: String| Error::corrupt(format!("chunk {}", h.seq), chunk.offset, problem);
         let mut bytes = vec![0; h.payload_len as usize];
@@ -463,7 +498,7 @@ impl Trace {
         Ok(())
     }
 
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<(), Error> {
+    pub(crate) fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<(), Error> {
         self.file.read_exact_at(buf, offset).map_err(|e| {
             let e = if e.kind() == io::ErrorKind::UnexpectedEof {
                 io::Error::new(e.kind(), "the file has shrunk while it was read")

@@ -1,10 +1,12 @@
 //! Writing a file: rows go in one by one, blocks come out.
 
+mod copy;
+
 use std::collections::HashMap;
 use std::io::Write;
 
 use crate::block::Pending;
-use crate::catalog::{EVENTS, Event, FuncId, StrId, TaskId};
+use crate::catalog::{EVENTS, Event, FuncId, Kind, StrId, TaskId};
 use crate::chunk::ChunkHeader;
 use crate::column::Codec;
 use crate::dictionary::{self, FunctionInfo, IDLE, Task};
@@ -16,6 +18,8 @@ use crate::layout::{
     MAX_PAYLOAD, NO_INDEX, SEAL_NS, SEAL_ROWS, VERSION_MAJOR, VERSION_MINOR,
 };
 use crate::{index, schema};
+
+pub use copy::ChunkCopy;
 
 /// How hard to compress, and when to seal.
 #[derive(Debug, Clone, Copy)]
@@ -91,6 +95,15 @@ impl<W: Write> TraceWriter<W> {
     /// # Errors
     /// [`Error::Io`] when `out` does not take the bytes.
     pub fn new(out: W, options: WriterOptions) -> Result<Self, Error> {
+        let mut writer = Self::headed(out, options)?;
+        let schema = schema::own_schema();
+        let rows = schema.len();
+        writer.chunk_of(CHUNK_SCHEMA, rows, &schema::write(&schema))?;
+        Ok(writer)
+    }
+
+    /// Begins a file: writes its header.
+    fn headed(out: W, options: WriterOptions) -> Result<Self, Error> {
         let mut writer = Self {
             out,
             offset: 0,
@@ -117,9 +130,6 @@ impl<W: Write> TraceWriter<W> {
         let crc = crc32c::crc32c(&header[..FILE_HEADER_LEN - 4]);
         header[FILE_HEADER_LEN - 4..].copy_from_slice(&crc.to_le_bytes());
         writer.put(&header)?;
-        let schema = schema::own_schema();
-        let rows = schema.len();
-        writer.chunk_of(CHUNK_SCHEMA, rows, &schema::write(&schema))?;
         Ok(writer)
     }
 
@@ -180,6 +190,15 @@ impl<W: Write> TraceWriter<W> {
             }
         }
         Ok(())
+    }
+
+    /// Seals and writes the rows of one kind that were taken so far.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file does not take the bytes.
+    pub fn seal_kind(&mut self, kind: Kind) -> Result<(), Error> {
+        let at = self.pending.iter().position(|p| p.kind.kind == kind && p.rows() > 0);
+        at.map_or(Ok(()), |at| self.seal(at))
     }
 
     /// Seals and writes everything that was taken so far, and flushes `out`.

@@ -232,7 +232,7 @@ fn other_files_are_refused_by_name() {
     let crc = crc32c::crc32c(&newer[..28]).to_le_bytes();
     newer[28..32].copy_from_slice(&crc);
     let error = open(&newer).err().map(|e| e.to_string()).unwrap();
-    assert_eq!(error, "version 9 of the format is not known here, the newest known is 1; use a newer ingero");
+    assert_eq!(error, "test.igt: version 9 of the format is not known here, the newest known is 1; use a newer ingero");
 }
 
 /// The later of two calls that begin together is the inner one, which is written first.

@@ -170,3 +170,60 @@ fn nonsense_with_fitting_crcs_never_panics() {
     }
     assert!(read > rounds * 2, "most blocks stay readable, or nothing was tried: {read} in {rounds}");
 }
+
+/// The header of a file is 32 bytes that nothing repeats: one wrong bit in it made the rest unreadable.
+#[test]
+fn a_broken_file_header_costs_no_event() {
+    let whole = sample();
+    let mut batch = Batch::new().unwrap();
+    for at in 0..FILE_HEADER_LEN {
+        for bit in 0..8 {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << bit;
+            assert_eq!(read_everything(&bytes, &mut batch), 4, "bit {bit} of byte {at}");
+            let trace = open(&bytes).unwrap();
+            assert_eq!((trace.damage()[0].offset, trace.damage()[0].len), (0, 32), "bit {bit} of byte {at}");
+        }
+    }
+    // Without chunks behind it, it is no recording.
+    let mut bytes = whole[..FILE_HEADER_LEN].to_vec();
+    bytes[9] ^= 1;
+    assert!(open(&bytes).is_none());
+}
+
+/// A small index could list one large block a million times.
+#[test]
+fn an_index_lists_every_chunk_once() {
+    let whole = sample();
+    let chunks = open(&whole).unwrap().chunks().to_vec();
+    let entry = |c: &ingero_format::IndexEntry| {
+        let at = usize::try_from(c.offset).unwrap();
+        [&c.offset.to_le_bytes()[..], &whole[at..at + CHUNK_HEADER_LEN]].concat()
+    };
+    let ended = |listed: &[ingero_format::IndexEntry]| {
+        let mut bytes = whole.clone();
+        let index: Vec<u8> = listed.iter().flat_map(entry).collect();
+        let footer = [bytes.len() as u64, listed.len() as u64, 600, 0].map(u64::to_le_bytes).concat();
+        for (chunk_type, flags, payload) in [(CHUNK_INDEX, FLAG_ANCILLARY, &index), (CHUNK_FOOTER, 0, &footer)] {
+            let at = bytes.len();
+            bytes.extend(vec![0; CHUNK_HEADER_LEN]);
+            bytes[at..at + 4].copy_from_slice(&CHUNK_MAGIC);
+            bytes[at + 4..at + 6].copy_from_slice(&[chunk_type, flags]);
+            bytes[at + 8..at + 12].copy_from_slice(&u32::from(chunk_type).to_le_bytes());
+            let len = u32::try_from(payload.len()).unwrap().to_le_bytes();
+            bytes[at + 20..at + 24].copy_from_slice(&len);
+            bytes[at + 24..at + 28].copy_from_slice(&len);
+            bytes.extend_from_slice(payload);
+            put_crc(&mut bytes, at + CHUNK_HEADER_LEN..at + CHUNK_HEADER_LEN + payload.len(), at + 28);
+            put_crc(&mut bytes, at..at + CHUNK_HEADER_LEN - 4, at + CHUNK_HEADER_LEN - 4);
+            bytes.resize(bytes.len().next_multiple_of(CHUNK_ALIGN), 0);
+        }
+        open(&bytes).unwrap()
+    };
+    assert!(ended(&chunks).complete());
+    let mut twice = chunks.clone();
+    twice.push(*chunks.last().unwrap());
+    let trace = ended(&twice);
+    assert!(!trace.complete() && trace.damage()[0].problem.starts_with("index: "), "{:?}", trace.damage());
+    assert_eq!(trace.chunks(), chunks, "scanned instead");
+}

@@ -15,6 +15,8 @@ pub enum Layer {
     Graph = 3,
     /// NCCL collectives.
     Nccl = 4,
+    /// A library that this version does not know; never written.
+    Other = 255,
 }
 
 impl Layer {
@@ -38,6 +40,7 @@ impl Layer {
             Self::Driver => "driver",
             Self::Graph => "graph",
             Self::Nccl => "nccl",
+            Self::Other => "other",
         }
     }
 }

@@ -65,9 +65,17 @@ pub struct Return {
 /// of *different* functions at one pointer are a tail call: both return, innermost first.
 #[derive(Debug, Default)]
 pub struct Calls {
-    threads: HashMap<TaskId, Vec<Entry>>,
+    threads: HashMap<TaskId, Vec<Open>>,
     /// Emptied stacks, kept so that a thread that calls again and again allocates nothing.
-    spare: Vec<Vec<Entry>>,
+    spare: Vec<Vec<Open>>,
+}
+
+/// A call that has not ended.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    entry: Entry,
+    /// Whether it was handed out as open already.
+    told: bool,
 }
 
 impl Calls {
@@ -82,32 +90,51 @@ impl Calls {
         let spare = &mut self.spare;
         let stack = self.threads.entry(task).or_insert_with(|| spare.pop().unwrap_or_default());
         while let Some(top) = stack.last() {
-            let stale = top.sp < entry.sp || (top.sp == entry.sp && top.function == entry.function);
+            let Entry { sp, function, .. } = top.entry;
+            let stale = sp < entry.sp || (sp == entry.sp && function == entry.function);
             if !stale && stack.len() < DEPTH {
                 break;
             }
             if let Some(left) = stack.pop() {
-                done(left.without_return(task, END_SKIPPED));
+                done(left.entry.without_return(task, END_SKIPPED));
             }
         }
-        stack.push(entry);
+        stack.push(Open { entry, told: false });
+    }
+
+    /// Hands out, as open, every call that was entered at `until_ns` or before, each of them once: a kill must not
+    /// take a call with it that has lasted for long. Readers drop such a row when they find the call ended. In the order
+    /// of task ids.
+    pub fn tell_open(&mut self, until_ns: u64, mut tell: impl FnMut(CallRow)) {
+        let is_due = |open: &Open| !open.told && open.entry.ts_ns <= until_ns;
+        let due = self.threads.iter().filter(|(_, stack)| stack.iter().any(is_due));
+        let mut tasks: Vec<TaskId> = due.map(|(&task, _)| task).collect();
+        tasks.sort_unstable();
+        for task in tasks {
+            for open in self.threads.get_mut(&task).into_iter().flatten().filter(|open| is_due(open)) {
+                open.told = true;
+                tell(open.entry.without_return(task, END_OPEN));
+            }
+        }
     }
 
     /// A thread returned from a function. Hands out that call, after those that were skipped on the way.
     pub fn leave(&mut self, task: TaskId, ret: &Return, mut done: impl FnMut(CallRow)) {
         let stack = self.threads.get_mut(&task);
-        let place = stack.as_ref().and_then(|s| s.iter().rposition(|e| e.function == ret.function && e.sp == ret.sp));
+        let place = stack
+            .as_ref()
+            .and_then(|s| s.iter().rposition(|o| (o.entry.function, o.entry.sp) == (ret.function, ret.sp)));
         let (Some(stack), Some(place)) = (stack, place) else {
             done(began_before(task, ret));
             return;
         };
         while stack.len() > place + 1 {
             if let Some(left) = stack.pop() {
-                done(left.without_return(task, END_SKIPPED));
+                done(left.entry.without_return(task, END_SKIPPED));
             }
         }
-        if let Some(entry) = stack.pop() {
-            done(entry.returned(task, ret));
+        if let Some(open) = stack.pop() {
+            done(open.entry.returned(task, ret));
         }
     }
 
@@ -124,19 +151,25 @@ impl Calls {
     fn close(&mut self, task: TaskId, end: u64, mut done: impl FnMut(CallRow)) {
         if let Some(mut stack) = self.threads.remove(&task) {
             while let Some(left) = stack.pop() {
-                done(left.without_return(task, end));
+                // That it is open was said, and still holds.
+                if end != END_OPEN || !left.told {
+                    done(left.entry.without_return(task, end));
+                }
             }
             self.spare.push(stack);
         }
     }
 
-    /// The recording ends: whatever is open stays so. In the order of task ids.
-    pub fn finish(&mut self, mut done: impl FnMut(CallRow)) {
+    /// The recording ends: whatever is open stays so. In the order of task ids. Returns how many more are open, but
+    /// were told before.
+    pub fn finish(&mut self, mut done: impl FnMut(CallRow)) -> u64 {
+        let told = self.threads.values().flatten().filter(|open| open.told).count() as u64;
         let mut tasks: Vec<TaskId> = self.threads.keys().copied().collect();
         tasks.sort_unstable();
         for task in tasks {
             self.close(task, END_OPEN, &mut done);
         }
+        told
     }
 }
 
@@ -344,6 +377,28 @@ mod tests {
             play(&[(true, A, 1, 100), (false, A, 2, 104)]),
             [(A, 2, None, END_BEGAN_BEFORE), (A, 1, None, END_OPEN)]
         );
+    }
+
+    #[test]
+    fn long_calls_are_told_once_while_they_are_open() {
+        let mut calls = Calls::new();
+        let mut rows = Vec::new();
+        calls.enter(TaskId(2), entry(A, 5, 100), |r| rows.push(r));
+        calls.enter(TaskId(1), entry(A, 7, 100), |r| rows.push(r));
+        calls.enter(TaskId(1), entry(B, 8, 90), |r| rows.push(r));
+        calls.enter(TaskId(1), entry(C, 20, 80), |r| rows.push(r));
+        for _ in 0..2 {
+            calls.tell_open(10, |r| rows.push(r));
+        }
+        let brief =
+            |rows: &[CallRow]| -> Vec<_> { rows.iter().map(|r| (r.call.task.0, r.ts_ns, r.call.end)).collect() };
+        assert_eq!(brief(&rows), [(1, 7, END_OPEN), (1, 8, END_OPEN), (2, 5, END_OPEN)]);
+        rows.clear();
+        // The end of a call is told in any case; what is still open was told.
+        calls.leave(TaskId(1), &ret(B, 30, 90), |r| rows.push(r));
+        calls.thread_exit(TaskId(2), |r| rows.push(r));
+        calls.finish(|r| rows.push(r));
+        assert_eq!(brief(&rows), [(1, 20, END_SKIPPED), (1, 8, END_RETURNED), (2, 5, END_THREAD_EXIT)]);
     }
 
     #[test]

@@ -13,6 +13,9 @@ use anyhow::{Result, anyhow};
 /// Room that is taken from the file system ahead of the end of the file. It must hold what is written between the first
 /// sign of a full disk and the footer: what one batch fills, the rows not yet written, and the index.
 const RESERVE_BYTES: u64 = 8 << 20;
+/// On a disk with less room than that, the recording goes on until no more than this is left. The rows of a fifth of a
+/// second and the index go into it, unless the recording is very busy.
+const LAST_BYTES: u64 = 512 << 10;
 /// Room is asked for in steps, so that few writes need a second call.
 const STEP_BYTES: u64 = 8 << 20;
 
@@ -25,6 +28,8 @@ pub struct Output {
     limit: u64,
     /// Bytes of the file system that are ours; `None` where it cannot reserve any, or no more.
     reserved: Option<u64>,
+    /// Bytes that are wanted ahead of the end; less once the disk has not got them.
+    margin: u64,
     full: Arc<AtomicBool>,
 }
 
@@ -62,7 +67,14 @@ impl Output {
             }
             file.set_len(0).map_err(|e| anyhow!("--output {}: {e}", path.display()))?;
         }
-        Ok(Self { file, written: 0, limit: size_limit(), reserved: Some(0), full: Arc::default() })
+        Ok(Self {
+            file,
+            written: 0,
+            limit: size_limit(),
+            reserved: Some(0),
+            margin: RESERVE_BYTES,
+            full: Arc::default(),
+        })
     }
 
     /// Set once the file system has no more room than what was reserved: time to end the file.
@@ -85,29 +97,35 @@ impl Output {
         if end + RESERVE_BYTES.min(self.limit / 2) > self.limit {
             self.full.store(true, Ordering::Relaxed);
         }
-        let needed = end + RESERVE_BYTES;
-        let Some(reserved) = self.reserved.filter(|&r| r < needed) else { return };
-        let allocate = |len: u64| -> io::Result<()> {
-            let to_off = |n| libc::off_t::try_from(n).map_err(io::Error::other);
-            let (from, len) = (to_off(reserved)?, to_off(len)?);
-            // SAFETY: no pointers; the descriptor is open.
-            match unsafe { libc::fallocate(self.file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, from, len) } {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            }
-        };
-        let ahead = needed + STEP_BYTES;
-        let got = allocate(ahead - reserved).map(|()| ahead).or_else(|_| allocate(needed - reserved).map(|()| needed));
-        self.reserved = match got {
-            Ok(reserved) => Some(reserved),
-            Err(e) => {
+        while let Some(reserved) = self.reserved.filter(|&r| r < end + self.margin) {
+            let needed = end + self.margin;
+            // With plenty of room, more than is needed.
+            let ahead = if self.margin == RESERVE_BYTES { needed + STEP_BYTES } else { needed };
+            let got = self.allocate(reserved, ahead).or_else(|_| self.allocate(reserved, needed));
+            match got {
+                Ok(to) => self.reserved = Some(to),
                 // Not every file system can reserve, and no device or pipe does: there the write itself will tell.
-                if matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG)) {
-                    self.full.store(true, Ordering::Relaxed);
+                Err(e) if !matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG)) => {
+                    self.reserved = None;
                 }
-                None
+                Err(_) if self.margin > LAST_BYTES => self.margin /= 2,
+                Err(_) => {
+                    self.full.store(true, Ordering::Relaxed);
+                    self.reserved = None;
+                }
             }
-        };
+        }
+    }
+
+    /// Takes the room between two offsets.
+    fn allocate(&self, from: u64, to: u64) -> io::Result<u64> {
+        let to_off = |n| libc::off_t::try_from(n).map_err(io::Error::other);
+        let (offset, len) = (to_off(from)?, to_off(to - from)?);
+        // SAFETY: no pointers; the descriptor is open.
+        match unsafe { libc::fallocate(self.file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, offset, len) } {
+            0 => Ok(to),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 

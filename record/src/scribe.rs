@@ -261,6 +261,22 @@ impl<W: Write> Scribe<W> {
         self.out.push(ts_ns, NO_CPU, &read_system())
     }
 
+    /// Writes into the file, at once, which calls have been open since `until_ns` or before and were not written down yet.
+    ///
+    /// # Errors
+    /// When the file does not take them.
+    pub fn open_calls(&mut self, until_ns: u64) -> Result<(), Error> {
+        let Self { calls, out, functions, .. } = self;
+        let (mut result, mut told) = (Ok(()), false);
+        calls.tell_open(until_ns, |row| {
+            told = true;
+            // Counted when it ends, or at the end of the recording.
+            write_call(out, functions, &mut Counts::default(), row, &mut result);
+        });
+        result?;
+        if told { out.seal_kind(catalog::Kind::Call) } else { Ok(()) }
+    }
+
     /// Closes open calls and finishes the file.
     ///
     /// # Errors
@@ -268,8 +284,9 @@ impl<W: Write> Scribe<W> {
     pub fn finish(mut self) -> Result<(W, Totals, Counts), Error> {
         let mut result = Ok(());
         let Self { calls, out, functions, counts, .. } = &mut self;
-        calls.finish(|row| write_call(out, functions, counts, row, &mut result));
+        let told = calls.finish(|row| write_call(out, functions, counts, row, &mut result));
         result?;
+        counts.halves += told;
         self.counts.processes = self.tasks.born_processes();
         let (out, totals) = self.out.finish()?;
         Ok((out, totals, self.counts))

@@ -102,7 +102,8 @@ pub fn record(plan: &Plan) -> Result<Outcome, Failure> {
     let output = Output::create(&plan.output, plan.force)?;
     let mut unused = Unused(Some(&plan.output));
     let full = output.full();
-    let mut out = TraceWriter::new(output, WriterOptions::default()).context("beginning the file")?;
+    let options = WriterOptions { seal_ns: writer::SEAL_AGE_NS, ..WriterOptions::default() };
+    let mut out = TraceWriter::new(output, options).context("beginning the file")?;
     let mut words = meta::describe(plan, &facts);
     words.extend(meta::libraries(&discovery));
     for (key, value) in &words {

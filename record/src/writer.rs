@@ -14,9 +14,15 @@ use crate::proc::clock::monotonic_ns;
 use crate::scribe::{Counts, Scribe};
 
 /// Longest time without a look at the clock.
-const TICK: Duration = Duration::from_millis(50);
+const TICK: Duration = Duration::from_millis(20);
 const TICK_NS: u64 = 20_000_000;
 const SAMPLE_NS: u64 = 1_000_000_000;
+/// Age after which a block is written. With the times at which it is looked at, and those that a record lies in the ring
+/// and in the queue, a kill costs less than [`ingero_format::layout::SEAL_NS`].
+pub const SEAL_AGE_NS: u64 = 150_000_000;
+/// Age at which it is written down that a call is open, and how often that is looked at.
+const OPEN_AGE_NS: u64 = 140_000_000;
+const OPEN_LOOK_NS: u64 = 50_000_000;
 
 /// What became of the file.
 #[derive(Debug)]
@@ -71,7 +77,7 @@ fn write_all(
     signals: &Signals,
     full: &AtomicBool,
 ) -> Result<()> {
-    let (mut ticked_ns, mut sampled_ns) = (0, monotonic_ns());
+    let (mut ticked_ns, mut sampled_ns, mut looked_ns) = (0, monotonic_ns(), 0);
     scribe.sample()?;
     loop {
         match packets.recv_timeout(TICK) {
@@ -98,6 +104,10 @@ fn write_all(
             scribe.out().tick(now_ns)?;
             signals.events.store(scribe.out().events(), Ordering::Relaxed);
             signals.bytes.store(scribe.out().bytes_written(), Ordering::Relaxed);
+        }
+        if now_ns - looked_ns >= OPEN_LOOK_NS {
+            looked_ns = now_ns;
+            scribe.open_calls(now_ns.saturating_sub(OPEN_AGE_NS))?;
         }
         if now_ns - sampled_ns >= SAMPLE_NS {
             sampled_ns = now_ns;

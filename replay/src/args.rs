@@ -20,6 +20,21 @@ pub(crate) enum Command {
     Inspect(FileArg),
     /// Check every byte of a file; exit with 0 only if it is whole and complete.
     Verify(FileArg),
+    /// Write a whole and complete file of what can be read of a damaged one; what is lost is
+    /// noted in it.
+    Repair(RepairArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RepairArgs {
+    #[command(flatten)]
+    pub(crate) file: FileArg,
+    /// Where to write it.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Overwrite a file that is there.
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]

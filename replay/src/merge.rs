@@ -1,11 +1,16 @@
 //! All events of a trace in the order of their times.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, HashSet};
 
-use ingero_format::catalog::{Body, CPU, Kind, NULL, TS, event_kind};
+use ingero_format::catalog::{Body, CPU, END_OPEN, Kind, NULL, TS, event_kind};
 use ingero_format::{Batch, Error, IndexEntry, Trace};
+
+/// Places of the columns of a call.
+const CALL_TASK: usize = 2;
+const CALL_FUNC: usize = 3;
+const CALL_END: usize = 5;
 
 /// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +48,8 @@ pub struct Merge<'t> {
     heap: BinaryHeap<Reverse<(u64, Turn, usize)>>,
     /// Whether the row on top of the heap was given out already.
     given: bool,
+    /// Tasks and functions of the calls that began at a time and have ended, found when needed.
+    ended: (Option<u64>, HashSet<(u64, u64)>),
     lost: Vec<LostBlock>,
 }
 
@@ -98,6 +105,24 @@ impl OpenBlock {
         u32::try_from(self.word(usize::from(CPU), self.row())).unwrap_or(u32::MAX)
     }
 
+    /// Adds task and function of every call that began at `ts` and has ended.
+    fn find_ended(&self, ts: u64, found: &mut HashSet<(u64, u64)>) {
+        let (Some(Kind::Call), Some(times)) = (self.kind, self.batch.column(TS)) else { return };
+        let time = |at: usize| times.get(self.order.get(at).map_or(at, |&r| r as usize)).copied().unwrap_or(u64::MAX);
+        // Binary search: the first row in time that is not before `ts`.
+        let (mut from, mut to) = (0, times.len());
+        while from < to {
+            let middle = from.midpoint(to);
+            if time(middle) < ts { from = middle + 1 } else { to = middle }
+        }
+        for at in (from..times.len()).take_while(|&at| time(at) == ts) {
+            let row = self.order.get(at).map_or(at, |&r| r as usize);
+            if self.word(CALL_END, row) != END_OPEN {
+                found.insert((self.word(CALL_TASK, row), self.word(CALL_FUNC, row)));
+            }
+        }
+    }
+
     fn ts_ns(&self) -> Option<u64> {
         (self.next < self.batch.rows()).then(|| self.word(usize::from(TS), self.row()))
     }
@@ -129,6 +154,7 @@ impl<'t> Merge<'t> {
             spare: Vec::new(),
             heap: BinaryHeap::new(),
             given: false,
+            ended: (None, HashSet::new()),
             lost: Vec::new(),
         }
     }
@@ -193,9 +219,26 @@ impl<'t> Merge<'t> {
         Ok(Some(open))
     }
 
+    /// Whether a row only says that a call was open when it was written, and the call is in the trace.
+    fn is_superseded(&mut self, ts: u64, place: usize) -> bool {
+        let Some(Some(open)) = self.open.get(place) else { return false };
+        let row = open.row();
+        if open.kind != Some(Kind::Call) || open.word(CALL_END, row) != END_OPEN {
+            return false;
+        }
+        let call = (open.word(CALL_TASK, row), open.word(CALL_FUNC, row));
+        if self.ended.0 != Some(ts) {
+            // All blocks with rows of this time are open.
+            self.ended.0 = Some(ts);
+            self.ended.1.clear();
+            self.open.iter().flatten().for_each(|block| block.find_ended(ts, &mut self.ended.1));
+        }
+        self.ended.1.contains(&call)
+    }
+
     /// The next row in time, of any kind that was asked for.
     pub fn next_row(&mut self) -> Option<Row<'_>> {
-        let (ts_ns, place) = self.next_place()?;
+        let (ts_ns, place) = self.next_shown()?;
         let open = self.open.get(place)?.as_ref()?;
         Some(Row { ts_ns, cpu: open.cpu(), kind: open.number, batch: &open.batch, row: open.row() })
     }
@@ -209,6 +252,15 @@ impl<'t> Merge<'t> {
         let Reverse((ts_ns, _, place)) = *self.heap.peek()?;
         self.given = true;
         Some((ts_ns, place))
+    }
+
+    fn next_shown(&mut self) -> Option<(u64, usize)> {
+        loop {
+            let (ts, place) = self.next_place()?;
+            if !self.is_superseded(ts, place) {
+                return Some((ts, place));
+            }
+        }
     }
 
     /// Leaves the row that was given out behind.
@@ -251,7 +303,7 @@ impl Iterator for Merge<'_> {
 
     fn next(&mut self) -> Option<Event> {
         loop {
-            let (ts_ns, place) = self.next_place()?;
+            let (ts_ns, place) = self.next_shown()?;
             let open = self.open.get(place)?.as_ref()?;
             let Some(kind) = open.kind else { continue };
             let row = open.row();

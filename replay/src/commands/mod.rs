@@ -1,7 +1,9 @@
 //! What was typed becomes a plan here, with the file at hand; each command carries its plan out.
 
 mod dump;
+mod fresh_file;
 mod inspect;
+mod repair;
 mod verify;
 
 use std::collections::BTreeSet;
@@ -30,6 +32,7 @@ pub(crate) fn run(typed: Typed) -> Result<Ending> {
             // This is the verdict, not a failure to reach one.
             Err(error) => Ending::Noted { note: unopened(error), status: verify::NOT_WHOLE },
         },
+        Command::Repair(args) => repair::run(&Trace::open(&args.file.file)?, &args.output, args.force, &mut out)?,
     };
     out.flush().context("cannot write")?;
     Ok(ending)

@@ -5,7 +5,8 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use ingero_format::catalog::{Body, CPU, Kind, TS, Unit};
 use ingero_format::layout::{
-    CHUNK_BLOCK, CHUNK_FUNCTIONS, CHUNK_META, CHUNK_SCHEMA, CHUNK_STRINGS, CHUNK_TASKS, CPU_SEVERAL,
+    CHUNK_BLOCK, CHUNK_FOOTER, CHUNK_FUNCTIONS, CHUNK_INDEX, CHUNK_META, CHUNK_SCHEMA, CHUNK_STRINGS, CHUNK_TASKS,
+    CPU_SEVERAL,
 };
 use ingero_format::{Batch, ChunkHeader, Damage, Error, IndexEntry, Trace};
 use ingero_replay::Merge;
@@ -63,17 +64,19 @@ pub(super) fn run(trace: &Trace, out: &mut impl Write) -> Result<Ending> {
 }
 
 /// Something that is not as it was written.
-struct Finding {
-    offset: u64,
+pub(super) struct Finding {
+    pub(super) offset: u64,
     /// The chunk, where it is known.
     chunk: Option<String>,
     problem: String,
+    /// The block, where its header is known.
+    pub(super) block: Option<ChunkHeader>,
     /// Events that are lost with it; none where nobody can know.
-    rows: Option<u64>,
+    pub(super) rows: Option<u64>,
     /// What else is lost.
     also: Option<&'static str>,
     /// First and last instant that may be concerned.
-    span_ns: Option<(u64, u64)>,
+    pub(super) span_ns: Option<(u64, u64)>,
 }
 
 impl Finding {
@@ -89,22 +92,28 @@ impl Finding {
     }
 }
 
-struct Check<'t> {
+pub(super) struct Check<'t> {
     trace: &'t Trace,
     start_ns: u64,
-    findings: Vec<Finding>,
+    pub(super) findings: Vec<Finding>,
     /// Rows that could be read.
     rows: u64,
 }
 
 impl<'t> Check<'t> {
-    fn of(trace: &'t Trace) -> Result<Self> {
+    /// What is known once the file is open.
+    pub(super) fn opened(trace: &'t Trace) -> Self {
         let start_ns = trace.span_ns().map_or(0, |(start, _)| start);
         let mut check = Check { trace, start_ns, findings: Vec::new(), rows: 0 };
         for damage in trace.damage() {
-            check.opened(damage);
+            check.damage(damage);
         }
         check.sequence();
+        check
+    }
+
+    fn of(trace: &'t Trace) -> Result<Self> {
+        let mut check = Self::opened(trace);
         check.chunks()?;
         if let Some(written) = trace.events_written() {
             let listed: u64 = trace.blocks().iter().map(|b| u64::from(b.header.rows)).sum();
@@ -113,6 +122,7 @@ impl<'t> Check<'t> {
                     offset: trace.len_bytes(),
                     chunk: Some("footer".to_owned()),
                     problem: format!("it counts {written} events, the blocks have {listed}"),
+                    block: None,
                     rows: Some(written.saturating_sub(listed)),
                     also: None,
                     span_ns: trace.span_ns(),
@@ -124,20 +134,23 @@ impl<'t> Check<'t> {
     }
 
     /// What was found when the file was opened.
-    fn opened(&mut self, damage: &Damage) {
-        let chunk = self.trace.chunks().iter().find(|c| c.offset == damage.offset);
+    fn damage(&mut self, damage: &Damage) {
         let quoted = damage.problem.starts_with("index: ");
         let around = self.around(damage.offset);
-        let (rows, also, span_ns) = match chunk {
-            Some(chunk) => (Some(0), Some(needed_for(&chunk.header)), None),
+        let block = damage.header.filter(|h| h.chunk_type == CHUNK_BLOCK);
+        let (rows, also, span_ns) = match damage.header {
+            Some(h) if h.chunk_type == CHUNK_BLOCK => (Some(u64::from(h.rows)), None, Some((h.ts_min, h.ts_max))),
+            Some(h) => (Some(0), Some(needed_for(&h)), None),
+            None if damage.offset == 0 => (Some(0), Some("which version of the format it is"), None),
             None if quoted => (Some(0), Some("the index; the file was scanned instead"), None),
             // Between the chunks: what stood there is gone with its header.
             None => (None, None, around),
         };
         self.findings.push(Finding {
             offset: damage.offset,
-            chunk: chunk.map(|c| self.name(&c.header)),
+            chunk: damage.header.map(|h| self.name(&h)),
             problem: format!("{} ({})", damage.problem, count(damage.len, "byte")),
+            block,
             rows,
             also,
             span_ns,
@@ -171,6 +184,7 @@ impl<'t> Check<'t> {
                     offset: c.offset,
                     chunk: Some(self.name(&c.header)),
                     problem,
+                    block: None,
                     rows: None,
                     also: None,
                     span_ns: self.around(c.offset),
@@ -209,11 +223,12 @@ impl<'t> Check<'t> {
         Ok(())
     }
 
-    fn note(&mut self, c: &IndexEntry, problem: String, rows: Option<u64>) {
+    pub(super) fn note(&mut self, c: &IndexEntry, problem: String, rows: Option<u64>) {
         let h = &c.header;
         let span_ns = (h.chunk_type == CHUNK_BLOCK).then_some((h.ts_min, h.ts_max));
         let chunk = Some(self.name(h));
-        self.findings.push(Finding { offset: c.offset, chunk, problem, rows, also: None, span_ns });
+        let block = (h.chunk_type == CHUNK_BLOCK).then_some(*h);
+        self.findings.push(Finding { offset: c.offset, chunk, problem, block, rows, also: None, span_ns });
     }
 
     /// What the rows of a readable block say against its header, its order or the dictionaries.
@@ -267,6 +282,8 @@ impl<'t> Check<'t> {
             CHUNK_STRINGS => "strings",
             CHUNK_TASKS => "tasks",
             CHUNK_FUNCTIONS => "functions",
+            CHUNK_INDEX => "index",
+            CHUNK_FOOTER => "footer",
             _ => "unknown type",
         };
         format!("chunk {}, {what}", header.seq)
@@ -277,7 +294,7 @@ impl<'t> Check<'t> {
     }
 
     /// Length of the time in which events are missing, each instant counted once.
-    fn lost_ns(&self) -> i128 {
+    pub(super) fn lost_ns(&self) -> i128 {
         let concerned = self.findings.iter().filter(|f| f.rows != Some(0)).filter_map(|f| f.span_ns);
         let mut spans: Vec<(u64, u64)> = concerned.collect();
         spans.sort_unstable();
@@ -299,6 +316,7 @@ fn needed_for(header: &ChunkHeader) -> &'static str {
         CHUNK_STRINGS => "names and texts, shown as ?",
         CHUNK_TASKS => "which threads some events belong to",
         CHUNK_FUNCTIONS => "which functions some calls are of, shown as ?",
+        CHUNK_INDEX | CHUNK_FOOTER => "the index; the file was scanned instead",
         _ => "the chunk",
     }
 }

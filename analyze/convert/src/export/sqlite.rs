@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use ingero_format::catalog::{FuncId, NULL, StrId, TaskId, Unit, Word};
+use ingero_format::catalog::{END_OPEN, FuncId, NULL, StrId, TaskId, Unit, Word};
 use ingero_format::{Batch, ColumnSchema, KindSchema, Trace};
 use ingero_replay::{ProcessId, Processes};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
@@ -55,10 +55,11 @@ fn fill(trace: &Trace, path: &Path, progress: &Progress) -> rusqlite::Result<Exp
     let tables = Tables::new(trace.schema());
     write_dictionaries(&tx, trace)?;
     write_schema(&tx, trace.schema(), &tables)?;
-    let exported = write_rows(&tx, trace, &tables, progress)?;
+    let mut exported = write_rows(&tx, trace, &tables, progress)?;
     for table in &tables.0 {
         table.create_indexes(&tx)?;
     }
+    exported.rows -= drop_superseded(&tx, &tables)?;
     write_views(&tx, &tables)?;
     tx.commit()?;
     progress.done();
@@ -404,6 +405,19 @@ fn write_rows(db: &Connection, trace: &Trace, tables: &Tables, progress: &Progre
         }
     }
     Ok(done)
+}
+
+/// Takes away what was only noted of calls while they were open, where the whole call is there. Returns how many rows.
+fn drop_superseded(db: &Connection, tables: &Tables) -> rusqlite::Result<u64> {
+    if tables.with("call", &["ts_ns", "task", "func", "end"]).is_none() {
+        return Ok(0);
+    }
+    let dropped = db.execute(
+        "DELETE FROM call AS o WHERE o.\"end\" = ?1 AND EXISTS (SELECT 1 FROM call e \
+         WHERE e.ts_ns = o.ts_ns AND e.task = o.task AND e.func_id = o.func_id AND e.\"end\" <> ?1)",
+        params![integer(END_OPEN)],
+    )?;
+    Ok(dropped as u64)
 }
 
 /// Views for people, each where the trace has what it is made of.

@@ -1,0 +1,308 @@
+//! `ingero-replay repair`: whatever happened to a file, what it makes of it is whole and complete, has
+//! every event that could be read, and says what it lacks.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ingero_format::catalog::{Body, Call, Class, END_RETURNED, Layer, Loss, NO_CPU, Name, TaskId};
+use ingero_format::layout::{CHUNK_BLOCK, CHUNK_HEADER_LEN, CHUNK_SCHEMA, CHUNK_STRINGS, CHUNK_TASKS};
+use ingero_format::{Batch, IndexEntry, Trace};
+use ingero_replay::Merge;
+use ingero_replay::fixture::Fixture;
+
+const SECOND: u64 = 1_000_000_000;
+
+struct Ran {
+    status: i32,
+    out: String,
+    err: String,
+}
+
+fn replay(args: &[&str]) -> Ran {
+    let output = Command::new(env!("CARGO_BIN_EXE_ingero-replay")).args(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> String {
+        std::fs::write(self.path(name), bytes).unwrap();
+        self.path(name)
+    }
+
+    /// Repairs these bytes. What comes of it is whole and complete.
+    fn repaired(&self, bytes: &[u8]) -> (String, Trace) {
+        let (bad, good) = (self.put("bad.igt", bytes), self.path("good.igt"));
+        let ran = replay(&["repair", &bad, "-o", &good, "--force"]);
+        assert_eq!((ran.status, ran.err.as_str()), (0, ""), "{}", ran.out);
+        assert_eq!(ran.out.lines().count(), 1, "{}", ran.out);
+        let verified = replay(&["verify", &good]);
+        assert_eq!(verified.status, 0, "{}{} after {}", verified.out, verified.err, ran.out);
+        let said = ran.out.trim_end().strip_prefix(&format!("{good}: ")).unwrap().to_owned();
+        (said, Trace::open(&good).unwrap())
+    }
+}
+
+fn recording() -> Vec<u8> {
+    let mut f = Fixture::with_rows(16);
+    f.writer().set_meta("kernel", "6.18.1");
+    let tasks: Vec<TaskId> = (41..45).map(|tid| f.task(41, tid)).collect();
+    let func = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+    for i in 0..200u64 {
+        let ts = 100 * SECOND + i * SECOND / 20;
+        f.switch(ts + 1, 0, TaskId(0), 0, tasks[(i % 4) as usize]);
+        f.switch(ts + 500, 0, tasks[(i % 4) as usize], 1, TaskId(0));
+        if i % 5 == 0 {
+            f.call(ts + 7, 0, tasks[0], func, 250);
+        }
+        if i % 20 == 0 {
+            let name = f.writer().string(&format!("worker {i}"));
+            f.push(ts, NO_CPU, Name { task: tasks[1], name, source: 3 });
+            f.writer().flush().unwrap();
+        }
+    }
+    f.into_bytes()
+}
+
+fn opened(files: &Files, bytes: &[u8]) -> Trace {
+    Trace::open(files.put("seen.igt", bytes)).unwrap()
+}
+
+fn place(chunk: &IndexEntry) -> usize {
+    usize::try_from(chunk.offset).unwrap()
+}
+
+fn payload(chunk: &IndexEntry) -> std::ops::Range<usize> {
+    let start = place(chunk) + CHUNK_HEADER_LEN;
+    start..start + chunk.header.payload_len as usize
+}
+
+/// Words of every row by kind, without the losses.
+fn rows(trace: &Trace) -> Vec<(u16, Vec<u64>)> {
+    let mut batch = Batch::new().unwrap();
+    let mut out = vec![];
+    for b in trace.blocks().iter().filter(|b| b.header.kind != 12) {
+        if trace.read_block(b, &mut batch, None).is_ok() {
+            let ids: Vec<u8> = trace.stored_columns(b).unwrap().iter().map(|c| c.id).collect();
+            for row in 0..batch.rows() {
+                out.push((b.header.kind, ids.iter().map(|&id| batch.column(id).unwrap()[row]).collect()));
+            }
+        }
+    }
+    out.sort();
+    out
+}
+
+fn losses(trace: &Trace) -> Vec<(u64, Loss)> {
+    let of = |e: ingero_replay::Event| if let Body::Loss(loss) = e.body { Some((e.ts_ns, loss)) } else { None };
+    Merge::new(trace).filter_map(of).collect()
+}
+
+#[test]
+fn a_whole_file_is_copied_chunk_by_chunk() {
+    let files = Files::new();
+    let bytes = recording();
+    let (said, trace) = files.repaired(&bytes);
+    assert_eq!(said, "450 events kept, none lost");
+    assert!(losses(&trace).is_empty() && trace.meta("repaired").is_none());
+    assert_eq!(std::fs::read(files.path("good.igt")).unwrap(), bytes, "nothing was to be changed");
+}
+
+#[test]
+fn a_file_cut_anywhere_keeps_its_whole_blocks() {
+    let files = Files::new();
+    let bytes = recording();
+    for cut in (33..bytes.len()).step_by(211) {
+        let whole = rows(&opened(&files, &bytes[..cut]));
+        let (said, trace) = files.repaired(&bytes[..cut]);
+        assert_eq!(rows(&trace), whole, "cut at {cut}");
+        assert!(said.starts_with(&format!("{} event", whole.len())), "cut at {cut}: {said}");
+        // A cut within the index costs no event, but who knows.
+        assert!(!losses(&trace).is_empty() || said.ends_with("none lost"), "cut at {cut}: {said}");
+        assert!(losses(&trace).iter().all(|(_, l)| l.cause == 7 && l.count.is_none_or(|n| n <= 16)), "cut at {cut}");
+    }
+}
+
+#[test]
+fn flipped_bits_cost_their_blocks() {
+    let files = Files::new();
+    let bytes = recording();
+    let all = rows(&opened(&files, &bytes));
+    for at in (0..bytes.len()).step_by(157) {
+        let mut bad = bytes.clone();
+        bad[at] ^= 1 << (at % 8);
+        let (said, trace) = files.repaired(&bad);
+        let kept = rows(&trace);
+        assert!(kept.iter().all(|r| all.contains(r)) && all.len() - kept.len() <= 16, "flip at {at:#x}: {said}");
+        let counted: u64 = losses(&trace).iter().filter_map(|(_, l)| l.count).sum();
+        assert_eq!(counted, (all.len() - kept.len()) as u64, "flip at {at:#x}: {said}");
+    }
+}
+
+#[test]
+fn a_lost_block_becomes_a_loss_with_its_time_and_count() {
+    let files = Files::new();
+    let mut bytes = recording();
+    let block = *opened(&files, &bytes).chunks().iter().filter(|c| c.header.kind == 1).nth(7).unwrap();
+    bytes[payload(&block).end - 1] ^= 4;
+    let (said, trace) = files.repaired(&bytes);
+    assert!(said.starts_with("434 events kept, 16 events lost within 0.3"), "{said}");
+    assert_eq!(trace.meta("repaired"), Some(said.as_str()));
+    let [(from, loss)] = losses(&trace)[..] else { panic!("{:?}", losses(&trace)) };
+    assert_eq!((from, loss.to_ns, loss.count), (block.header.ts_min, block.header.ts_max, Some(16)));
+    assert_eq!(trace.string(loss.probe), "sched_switch");
+}
+
+#[test]
+fn a_missing_footer_is_made_anew() {
+    let files = Files::new();
+    let bytes = recording();
+    let last = *opened(&files, &bytes).chunks().last().unwrap();
+    let end = place(&last) + usize::try_from(last.header.span()).unwrap();
+    let (said, trace) = files.repaired(&bytes[..end]);
+    // Nothing tells whether more was to come.
+    assert_eq!(said, "450 events kept, what came after the last one is unknown");
+    assert_eq!(losses(&trace).len(), 1);
+    // With a footer whose index is broken it is known that nothing is lost.
+    let mut bad = bytes.clone();
+    bad[end + CHUNK_HEADER_LEN + 5] ^= 1;
+    let (said, trace) = files.repaired(&bad);
+    assert_eq!(said, "450 events kept, none lost");
+    assert!(losses(&trace).is_empty());
+}
+
+#[test]
+fn lost_dictionaries_become_question_marks_and_ids_stay_right() {
+    let files = Files::new();
+    let bytes = recording();
+    let trace = opened(&files, &bytes);
+    let chunks: Vec<IndexEntry> = trace
+        .chunks()
+        .iter()
+        .filter(|c| [CHUNK_STRINGS, CHUNK_TASKS].contains(&c.header.chunk_type))
+        .copied()
+        .collect();
+    assert!(chunks.len() > 4);
+    for chunk in &chunks {
+        for header in [false, true] {
+            let mut bad = bytes.clone();
+            let at = if header { place(chunk) + 9 } else { payload(chunk).start };
+            bad[at] ^= 1;
+            if header {
+                // The index would know better.
+                bad.truncate(bad.len() - 8);
+            }
+            let (said, mended) = files.repaired(&bad);
+            assert!(header || said.contains("1 chunk of names lost"), "{said}");
+            assert_eq!(rows(&mended), rows(&trace), "{said}");
+            for (id, text) in trace.strings().iter().enumerate() {
+                let now = &mended.strings()[id];
+                assert!(now == text || &**now == "?", "{now} for {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn kinds_of_later_versions_are_kept_even_without_their_schema() {
+    let files = Files::new();
+    let mut bytes = recording();
+    let trace = opened(&files, &bytes);
+    let schema = *trace.chunks().iter().find(|c| c.header.chunk_type == CHUNK_SCHEMA).unwrap();
+    let block = *trace.chunks().iter().filter(|c| c.header.chunk_type == CHUNK_BLOCK).nth(5).unwrap();
+    let at = place(&block);
+    bytes[at + 6..at + 8].copy_from_slice(&200u16.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[at..at + 52]).to_le_bytes();
+    bytes[at + 52..at + 56].copy_from_slice(&crc);
+    // The index has the old header.
+    bytes.truncate(bytes.len() - 8);
+    for lost_schema in [false, true] {
+        if lost_schema {
+            bytes[payload(&schema).start + 100] ^= 1;
+        }
+        let (said, mended) = files.repaired(&bytes);
+        let kept = mended.blocks().iter().find(|b| b.header.kind == 200).unwrap();
+        assert_eq!(kept.header.rows, block.header.rows, "{said}");
+        assert_eq!(mended.kind_name(200), "kind_200");
+        assert_eq!(mended.kind_name(1), "sched_switch");
+        let whole = std::fs::read(files.path("good.igt")).unwrap();
+        assert_eq!(whole[payload(kept)], bytes[payload(&block)], "the same bytes");
+    }
+}
+
+#[test]
+fn nothing_is_overwritten_and_nothing_is_left_behind() {
+    let files = Files::new();
+    let bytes = recording();
+    let bad = files.put("bad.igt", &bytes[..bytes.len() / 2]);
+    let taken = files.put("taken.igt", b"precious");
+    let names = || -> Vec<PathBuf> {
+        let mut names: Vec<PathBuf> = std::fs::read_dir(files.0.path()).unwrap().map(|e| e.unwrap().path()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let ran = replay(&["repair", &bad, "-o", &taken]);
+    assert_eq!(ran.status, 2);
+    assert!(ran.err.contains("taken.igt: exists already; choose another name or add --force"), "{}", ran.err);
+    assert_eq!(replay(&["repair", &taken, "-o", &files.path("new.igt")]).status, 2);
+    assert_eq!(replay(&["repair", &bad, "-o", &files.path("no/such/folder.igt")]).status, 2);
+    assert_eq!(std::fs::read(&taken).unwrap(), b"precious");
+    assert_eq!(names(), before);
+    assert_eq!(replay(&["repair", &bad, "-o", &taken, "--force"]).status, 0);
+    let mode = std::fs::metadata(Path::new(&taken)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(names(), before);
+    // In place: the whole file takes the broken one's name.
+    assert_eq!(replay(&["repair", &bad, "-o", &bad, "--force"]).status, 0);
+    assert_eq!(replay(&["verify", &bad]).status, 0);
+}
+
+/// A long call is noted before it returns, so that a kill does not lose it.
+#[test]
+fn what_was_noted_of_an_open_call_gives_way_to_the_call() {
+    let mut f = Fixture::with_rows(4);
+    let task = f.task(41, 41);
+    let func = f.func("cudaDeviceSynchronize", Layer::Runtime, Class::Sync);
+    let other = f.func("cudaFree", Layer::Runtime, Class::Free);
+    let call = |func, dur_ns: Option<u64>| Call {
+        task,
+        func,
+        dur_ns,
+        end: if dur_ns.is_some() { END_RETURNED } else { 1 },
+        result: dur_ns.map(|_| 0),
+        ptr: None,
+        ptr2: None,
+        bytes: None,
+        copy: None,
+        stream: None,
+    };
+    f.push(SECOND, 0, call(func, None));
+    f.push(SECOND, 0, call(other, None));
+    f.writer().flush().unwrap();
+    f.push(SECOND, 1, call(func, None));
+    f.push(5 * SECOND, 0, call(func, None));
+    f.push(SECOND, 0, call(func, Some(7 * SECOND)));
+    let files = Files::new();
+    let trace = Trace::open(files.put("calls.igt", &f.into_bytes())).unwrap();
+    let seen: Vec<_> = Merge::new(&trace)
+        .filter_map(|e| if let Body::Call(c) = e.body { Some((e.ts_ns / SECOND, c.func, c.end)) } else { None })
+        .collect();
+    assert_eq!(seen, [(1, other, 1), (1, func, 0), (5, func, 1)]);
+    // What shows rows of any kind shows the same.
+    let shown = replay(&["dump", &files.path("calls.igt"), "--only", "call"]);
+    assert_eq!(shown.out.lines().count(), 3, "{}", shown.out);
+}

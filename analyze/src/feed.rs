@@ -1,7 +1,9 @@
 //! How a process feeds its GPU: its submissions, and the gaps between them.
 
-use ingero_format::Trace;
-use ingero_format::catalog::{Body, Call, Class, END_RETURNED, Kind, TaskId};
+use std::collections::{HashMap, HashSet};
+
+use ingero_format::catalog::{Body, Call, Class, END_OPEN, END_RETURNED, Kind, NULL, TS, TaskId, Word};
+use ingero_format::{Batch, Trace};
 use ingero_replay::{Merge, ProcessId, Processes, Window};
 
 /// Time between the return of one submission, or of the waits that follow it, and the entry of the
@@ -50,7 +52,7 @@ impl Phase {
     /// Length of all gaps together.
     #[must_use]
     pub fn gaps_ns(&self) -> u64 {
-        self.gaps.iter().map(Gap::len_ns).sum()
+        crate::sum(self.gaps.iter().map(Gap::len_ns))
     }
 
     /// The gaps that share time with `from..to`, with the shared stretch.
@@ -84,10 +86,14 @@ fn role(trace: &Trace, call: &Call) -> Role {
     }
 }
 
+/// A wait that is entered this soon after the device was last seen busy directly follows, and one that lasted this long
+/// has waited for the device. A later one that returns at once found the device idle, nobody knows since when.
+const AT_ONCE_NS: u64 = 50_000;
+
 /// One process while its calls are walked.
 struct Walk {
     phase: Phase,
-    /// Return of the latest submission or wait.
+    /// Return of the latest submission, or of a wait for it.
     fed_until_ns: Option<u64>,
     /// Ends of the submissions that each thread is in: what it submits within one is the same
     /// submission, seen from a lower layer.
@@ -115,19 +121,31 @@ pub(crate) fn phases(trace: &Trace, processes: &Processes, window: &Window) -> V
                 Phase { process: id, start_ns: event.ts_ns, end_ns: event.ts_ns, submissions: 0, gaps: Vec::new() };
             Walk { phase, fed_until_ns: None, inside: Vec::new() }
         });
-        walk.call(event.ts_ns, &call, role(trace, &call));
+        walk.call(event.ts_ns, &call, role(trace, &call), window.trace_end_ns);
     }
     order.into_iter().filter_map(|id| walks.get_mut(id.index())?.take()).map(|w| w.phase).collect()
 }
 
 impl Walk {
-    fn call(&mut self, ts: u64, call: &Call, role: Role) {
-        let dur = call.dur_ns.filter(|_| call.end == END_RETURNED).unwrap_or(0);
-        let end = ts.saturating_add(dur);
+    fn call(&mut self, ts: u64, call: &Call, role: Role, trace_end_ns: u64) {
+        let end = match call.end {
+            END_RETURNED => ts.saturating_add(call.dur_ns.unwrap_or(0)),
+            // It is inside still: a process that hangs in a call has not come to its end.
+            END_OPEN => trace_end_ns.max(ts),
+            // It was left, or its row is stamped with its return.
+            _ => ts,
+        };
+        let dur = end - ts;
         self.phase.end_ns = self.phase.end_ns.max(end);
         match role {
             Role::Neither => {}
-            Role::Wait => self.fed_until_ns = self.fed_until_ns.map(|until| until.max(end)),
+            Role::Wait => {
+                if let Some(until) = self.fed_until_ns
+                    && (dur >= AT_ONCE_NS || ts <= until.saturating_add(AT_ONCE_NS))
+                {
+                    self.fed_until_ns = Some(until.max(end));
+                }
+            }
             Role::Submission => {
                 self.inside.retain(|(_, until)| *until > ts);
                 if self.inside.iter().any(|(task, _)| *task == call.task) {
@@ -144,6 +162,53 @@ impl Walk {
             }
         }
     }
+}
+
+/// The threads that work for the submitters of a phase: who woke them, who woke those, and so on,
+/// among the threads of the process and of the processes that descend from it.
+///
+/// None where the trace does not say who wakes whom: then any of these threads may.
+pub(crate) fn helpers(trace: &Trace, processes: &Processes, phases: &[Phase]) -> Option<Vec<HashSet<TaskId>>> {
+    const IN_TASK: u64 = 0;
+    let mut wakes: Vec<HashMap<TaskId, HashSet<TaskId>>> = vec![HashMap::new(); phases.len()];
+    let mut known = false;
+    let blocks = trace.blocks().iter().filter(|b| b.header.kind == Kind::Waking as u16);
+    let mut batch = Batch::new().ok()?;
+    for block in blocks {
+        // A block that cannot be read is told by the timeline; here its edges are missing.
+        if trace.read_block(block, &mut batch, Some(&[TS, 2, 3, 5])).is_err() {
+            continue;
+        }
+        let column = |id| batch.column(id).unwrap_or_default();
+        let rows = column(TS).iter().zip(column(2)).zip(column(3)).zip(column(5));
+        for (((&ts, &waker), &wakee), &context) in rows {
+            known |= context != NULL;
+            let (waker, wakee) = (TaskId::from_word(waker), TaskId::from_word(wakee));
+            if context != IN_TASK || waker == TaskId(0) {
+                continue;
+            }
+            for (phase, wakes) in phases.iter().zip(&mut wakes) {
+                let family = |task| processes.descends(processes.of(task), phase.process);
+                let within = (phase.start_ns..=phase.end_ns).contains(&ts);
+                let seen = || wakes.get(&wakee).is_some_and(|w| w.contains(&waker));
+                if within && !seen() && family(wakee) && family(waker) {
+                    wakes.entry(wakee).or_default().insert(waker);
+                }
+            }
+        }
+    }
+    let reach = |(phase, wakes): (&Phase, HashMap<TaskId, HashSet<TaskId>>)| {
+        let mut found: HashSet<TaskId> = HashSet::new();
+        let mut next: Vec<TaskId> = phase.gaps.iter().map(|g| g.submitter).collect();
+        next.sort_unstable();
+        next.dedup();
+        while let Some(task) = next.pop() {
+            let wakers = wakes.get(&task).into_iter().flatten();
+            next.extend(wakers.filter(|w| found.insert(**w)));
+        }
+        found
+    };
+    known.then(|| phases.iter().zip(wakes).map(reach).collect())
 }
 
 #[cfg(test)]
@@ -180,6 +245,23 @@ mod tests {
     }
 
     #[test]
+    fn a_late_wait_that_finds_the_device_idle_hides_no_gap() {
+        let gaps = |wait_ns| {
+            let mut f = Fixture::new();
+            let a = f.task(1, 1);
+            let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+            let sync = f.func("cudaDeviceSynchronize", Layer::Runtime, Class::Sync);
+            f.call(0, 0, a, launch, 10_000);
+            f.call(500_000_000, 0, a, sync, wait_ns);
+            f.call(600_000_000, 0, a, launch, 10_000);
+            found(f)[0].gaps.iter().map(|g| (g.start_ns, g.end_ns)).collect::<Vec<_>>()
+        };
+        assert_eq!(gaps(5_000), [(10_000, 600_000_000)]);
+        // This one did wait: the device was busy all the while.
+        assert_eq!(gaps(50_000_000), [(550_000_000, 600_000_000)]);
+    }
+
+    #[test]
     fn submissions_of_two_threads_fill_each_others_gaps() {
         let mut f = Fixture::new();
         let (a, b) = (f.task(1, 1), f.task(1, 2));
@@ -189,6 +271,31 @@ mod tests {
         f.call(200, 0, a, launch, 10);
         let phases = found(f);
         assert_eq!(phases[0].gaps, [Gap { start_ns: 150, end_ns: 200, submitter: a }]);
+    }
+
+    #[test]
+    fn a_call_that_is_inside_still_keeps_its_phase_open() {
+        let mut f = Fixture::new();
+        let (a, other) = (f.task(1, 1), f.task(2, 2));
+        let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+        let sync = f.func("cudaDeviceSynchronize", Layer::Runtime, Class::Sync);
+        f.call(0, 0, a, launch, 10);
+        let hangs = Call {
+            task: a,
+            func: sync,
+            dur_ns: None,
+            end: END_OPEN,
+            result: None,
+            ptr: None,
+            ptr2: None,
+            bytes: None,
+            copy: None,
+            stream: None,
+        };
+        f.push(20, 0, hangs);
+        f.call(9_000, 1, other, launch, 1_000);
+        let phases = found(f);
+        assert_eq!((phases[0].start_ns, phases[0].end_ns), (0, 10_000));
     }
 
     #[test]

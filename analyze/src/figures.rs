@@ -32,6 +32,8 @@ pub struct OpFigures {
     pub durations_ns: Vec<u64>,
     /// Calls that never returned.
     pub unreturned: u64,
+    /// Returns of calls that were entered before the recording.
+    pub began_before: u64,
     /// Calls whose result is not 0.
     pub errors: u64,
     /// Bytes asked for or copied, where the calls say.
@@ -52,7 +54,7 @@ impl OpFigures {
     /// Time of all calls that returned.
     #[must_use]
     pub fn sum_ns(&self) -> u64 {
-        self.durations_ns.iter().sum()
+        crate::sum(self.durations_ns.iter().copied())
     }
 
     /// Mean duration, rounded down.
@@ -92,7 +94,12 @@ impl ProcessFigures {
     /// Whether anything at all was seen of it.
     #[must_use]
     pub fn is_active(&self) -> bool {
-        self.context_switches > 0 || self.on_cpu_ns > 0 || self.page_allocs > 0 || !self.ops.is_empty()
+        self.context_switches > 0
+            || self.on_cpu_ns > 0
+            // Whoever waits all through the range does nothing else.
+            || self.off_cpu.unfinished_ns > 0
+            || self.page_allocs > 0
+            || !self.ops.is_empty()
     }
 }
 

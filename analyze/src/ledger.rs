@@ -1,13 +1,13 @@
 //! Takes in what the timeline tells and keeps the figures.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use ingero_format::Trace;
-use ingero_format::catalog::{Body, Call, TaskId};
+use ingero_format::catalog::{Body, Call, END_BEGAN_BEFORE, TaskId};
 use ingero_replay::{CallSpan, Cpus, Event, OffCpu, OffKind, ProcessId, Processes, Run, Sink, Spent, Window};
 
-use crate::feed::Phase;
+use crate::feed::{self, Phase};
 use crate::figures::{GapFigures, PhaseFigures, ProcessFigures, Stretch};
 
 /// Longest waits that are kept per phase.
@@ -22,8 +22,10 @@ pub(crate) struct Ledger<'a> {
     page_bytes: u64,
     pub(crate) figures: Vec<ProcessFigures>,
     pub(crate) phases: Vec<PhaseFigures>,
-    /// Per process: phases in which its threads help, or submit.
+    /// Per process: phases in which its threads may help, or submit.
     helps: Vec<Vec<usize>>,
+    /// Per phase: the threads that do help, where the trace tells.
+    helpers: Option<Vec<HashSet<TaskId>>>,
     /// Whether the source can tell a throttled task from a preempted one.
     pub(crate) knows_throttling: bool,
 }
@@ -38,6 +40,7 @@ impl<'a> Ledger<'a> {
                 phases.iter().enumerate().filter(|(_, p)| helps(p)).map(|(i, _)| i).collect()
             })
             .collect();
+        let helpers = feed::helpers(trace, processes, &phases);
         let phases = phases
             .into_iter()
             .map(|phase| PhaseFigures {
@@ -56,6 +59,7 @@ impl<'a> Ledger<'a> {
             figures: vec![ProcessFigures::default(); ids.len()],
             phases,
             helps,
+            helpers,
             knows_throttling: false,
         }
     }
@@ -89,7 +93,7 @@ impl<'a> Ledger<'a> {
                 let Some(figures) = p.gaps.get_mut(gap) else { continue };
                 if submits {
                     figures.submitter += part;
-                } else {
+                } else if helps_in(self.helpers.as_deref(), at, task) {
                     figures.helpers += part;
                     *p.helpers.entry(task).or_default() += part;
                 }
@@ -97,22 +101,26 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Adds who held the CPU while `task` could have run, to its process and to the phases' gaps.
-    fn blame(&mut self, stay: &OffCpu, cpus: &Cpus, from: u64, to: u64) {
+    /// Adds who held the CPU while `task` could have run: to its process where the stay is `closed`, as the runnable
+    /// time that is reported of it is that of closed stays, and to the phases' gaps in any case.
+    fn blame(&mut self, stay: &OffCpu, closed: bool, cpus: &Cpus, from: u64, to: u64) {
         let Some(cpu) = stay.wait_cpu else { return };
         let processes = self.processes;
         // What is blamed for a process adds up to no more than the runnable time that is reported.
-        if stay.kind != OffKind::Newborn {
+        if closed && stay.kind != OffKind::Newborn {
             let behind = &mut self.process(stay.task).behind;
-            cpus.holders(cpu, from, to, |holder, ns| *behind.entry(processes.of(holder)).or_default() += ns);
+            cpus.holders(cpu, from, to, |holder, ns| grow(behind.entry(processes.of(holder)).or_default(), ns));
         }
         let Some(helps) = self.helps.get(processes.of(stay.task).index()) else { return };
         for &at in helps {
             let Some(p) = self.phases.get_mut(at) else { continue };
             for (gap, from, to) in p.phase.gaps_within(from, to) {
                 let submits = p.phase.gaps.get(gap).is_some_and(|g| g.submitter == stay.task);
+                if !submits && !helps_in(self.helpers.as_deref(), at, stay.task) {
+                    continue;
+                }
                 let behind = if submits { &mut p.submitter_behind } else { &mut p.helpers_behind };
-                cpus.holders(cpu, from, to, |holder, ns| *behind.entry(processes.of(holder)).or_default() += ns);
+                cpus.holders(cpu, from, to, |holder, ns| grow(behind.entry(processes.of(holder)).or_default(), ns));
                 p.waits.push(Stretch { task: stay.task, start_ns: from, end_ns: to });
                 if p.waits.len() >= 32 * WAITS_KEPT {
                     keep_longest(&mut p.waits);
@@ -120,6 +128,16 @@ impl<'a> Ledger<'a> {
             }
         }
     }
+}
+
+/// Whether a thread works for the submitters of a phase.
+fn helps_in(helpers: Option<&[HashSet<TaskId>]>, phase: usize, task: TaskId) -> bool {
+    helpers.is_none_or(|h| h.get(phase).is_some_and(|h| h.contains(&task)))
+}
+
+/// Adds to a sum of times, which stays at the largest number that there is: those of a damaged file may be any.
+fn grow(sum: &mut u64, ns: u64) {
+    *sum = sum.saturating_add(ns);
 }
 
 fn keep_longest(waits: &mut Vec<Stretch>) {
@@ -149,30 +167,32 @@ impl Sink for Ledger<'_> {
 
     fn off_cpu(&mut self, stay: &OffCpu, cpus: &Cpus) {
         let w = self.window;
-        let end = stay.back.map_or(w.to_ns, |(_, at)| at);
-        self.overlay(stay.task, stay.out_ns.max(w.from_ns), end.min(w.to_ns), |from, to| stay.spent(from, to));
-        if end <= w.from_ns || stay.out_ns >= w.to_ns {
+        // Nothing is told of the time past the last event.
+        let last_ns = w.to_ns.min(w.trace_end_ns);
+        let end = stay.back.map_or(last_ns, |(_, at)| at);
+        let (from, to) = (stay.out_ns.max(w.from_ns), end.min(w.to_ns));
+        if to <= from {
             return;
         }
+        self.overlay(stay.task, from, to, |from, to| stay.spent(from, to));
         let closed = stay.back.is_some() && !stay.before && stay.out_ns >= w.from_ns && end <= w.to_ns;
-        let spent = stay.spent(w.from_ns, w.to_ns);
+        let spent = stay.spent(from, to);
         if stay.kind != OffKind::Newborn {
             let f = &mut self.process(stay.task).off_cpu;
             if closed {
                 f.count += 1;
-                f.sum_ns += spent.total_ns();
+                grow(&mut f.sum_ns, spent.total_ns());
                 f.max_ns = f.max_ns.max(spent.total_ns());
                 f.spent += spent;
                 f.synthesised += u64::from(stay.synthesised);
             } else {
-                f.unfinished_ns += spent.total_ns();
+                grow(&mut f.unfinished_ns, spent.total_ns());
             }
         }
-        if closed
-            && stay.kind != OffKind::Throttled
-            && let Some(from) = stay.runnable_ns
+        if stay.kind != OffKind::Throttled
+            && let Some(runnable_ns) = stay.runnable_ns
         {
-            self.blame(stay, cpus, from, end);
+            self.blame(stay, closed, cpus, from.max(runnable_ns), to);
         }
     }
 
@@ -181,7 +201,7 @@ impl Sink for Ledger<'_> {
         let end = run.end_ns.unwrap_or(w.to_ns.min(w.trace_end_ns)).min(w.to_ns);
         let start = run.start_ns.max(w.from_ns);
         if end > start {
-            self.process(run.task).on_cpu_ns += end - start;
+            grow(&mut self.process(run.task).on_cpu_ns, end - start);
             self.overlay(run.task, start, end, |from, to| Spent { running_ns: to - from, ..Spent::default() });
         }
     }
@@ -193,7 +213,7 @@ impl Sink for Ledger<'_> {
         let op = self.process(span.call.task).ops.entry(span.call.func).or_default();
         op.durations_ns.push(span.dur_ns());
         op.errors += u64::from(span.call.result.is_some_and(|r| r != 0));
-        op.self_ns += span.self_ns;
+        grow(&mut op.self_ns, span.self_ns);
         op.spent += span.spent;
         if let Some(bytes) = span.call.bytes {
             op.bytes = Some(op.bytes.unwrap_or(0).saturating_add(bytes));
@@ -202,7 +222,73 @@ impl Sink for Ledger<'_> {
 
     fn unreturned(&mut self, at_ns: u64, call: &Call) {
         if self.window.holds(at_ns) {
-            self.process(call.task).ops.entry(call.func).or_default().unreturned += 1;
+            let op = self.process(call.task).ops.entry(call.func).or_default();
+            match call.end {
+                END_BEGAN_BEFORE => op.began_before += 1,
+                _ => op.unreturned += 1,
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Analysis;
+    use ingero_format::catalog::{Class, Layer};
+    use ingero_replay::fixture::Fixture;
+
+    const IDLE: TaskId = TaskId(0);
+    const PREEMPTED: u64 = 0x100;
+
+    #[test]
+    fn an_unfinished_stay_ends_with_the_last_event() {
+        let mut f = Fixture::new();
+        let a = f.task(1, 1);
+        f.switch(100, 0, IDLE, 0, a);
+        f.switch(200, 0, a, 1, IDLE);
+        f.switch(1000, 1, IDLE, 0, IDLE);
+        let trace = f.finish();
+        let a = Analysis::new(&trace, Window::whole(&trace));
+        let [id] = a.active()[..] else { panic!("{:?}", a.active()) };
+        assert_eq!((a.figures(id).on_cpu_ns, a.figures(id).off_cpu.unfinished_ns), (100, 800));
+    }
+
+    #[test]
+    fn whoever_waits_all_through_the_range_is_there() {
+        let mut f = Fixture::new();
+        let a = f.task(1, 1);
+        f.switch(100, 0, IDLE, 0, a);
+        f.switch(200, 0, a, 1, IDLE);
+        f.switch(900, 0, IDLE, 0, a);
+        let trace = f.finish();
+        let window = Window { from_ns: 300, to_ns: 500, ..Window::whole(&trace) };
+        let a = Analysis::new(&trace, window);
+        let [id] = a.active()[..] else { panic!("{:?}", a.active()) };
+        assert_eq!(a.figures(id).off_cpu.unfinished_ns, 200);
+    }
+
+    #[test]
+    fn a_wait_that_the_range_cuts_has_its_holder_in_the_gap_and_not_in_the_figures() {
+        let mut f = Fixture::new();
+        let (main, hog) = (f.task(1, 1), f.task(2, 2));
+        let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+        f.switch(0, 0, IDLE, 0, main);
+        f.call(1_000, 0, main, launch, 1_000);
+        f.switch(100_000, 0, main, PREEMPTED, hog);
+        f.switch(900_000, 0, hog, PREEMPTED, main);
+        f.call(950_000, 0, main, launch, 1_000);
+        f.switch(960_000, 0, main, 1, IDLE);
+        let trace = f.finish();
+        let processes = Processes::new(&trace);
+        let window = Window { from_ns: 500_000, ..Window::whole(&trace) };
+        // The gap as a whole: phases know the range by their calls alone.
+        let phases = feed::phases(&trace, &processes, &Window::whole(&trace));
+        let mut ledger = Ledger::new(&trace, &processes, window, phases);
+        ingero_replay::Timeline::new(&trace).run(&mut ledger);
+        let hog = processes.of(hog);
+        assert_eq!(ledger.phases[0].submitter_behind.get(&hog), Some(&400_000));
+        assert!(ledger.process(main).behind.is_empty());
+        assert_eq!(ledger.process(main).off_cpu.unfinished_ns, 400_000);
     }
 }

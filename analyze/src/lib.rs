@@ -188,15 +188,13 @@ impl<'t> Analysis<'t> {
     }
 }
 
+/// A sum of times, which stays at the largest number that there is: those of a damaged file may be any.
+fn sum(times_ns: impl Iterator<Item = u64>) -> u64 {
+    times_ns.fold(0, u64::saturating_add)
+}
+
 /// A text from a trace, fit for a terminal: control and invisible characters as escapes.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    let odd = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-    };
-    if !text.chars().any(odd) {
-        return text.to_owned();
-    }
-    text.chars().flat_map(|c| if odd(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
+    ingero_replay::program::one_line(text)
 }

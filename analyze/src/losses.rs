@@ -61,10 +61,17 @@ impl Losses {
         }
     }
 
-    /// Events that are missing, as far as they were counted.
+    /// Events that are missing, as far as they were counted; none where something is missing and nothing was counted.
     #[must_use]
-    pub fn events(&self) -> u64 {
-        self.list.iter().fold(0, |sum, l| sum.saturating_add(l.count))
+    pub fn events(&self) -> Option<u64> {
+        let counted = self.list.iter().fold(0, |sum: u64, l| sum.saturating_add(l.count));
+        (counted > 0 || self.list.iter().all(|l| !l.uncounted)).then_some(counted)
+    }
+
+    /// Whether more than [`events`](Self::events) may be missing.
+    #[must_use]
+    pub fn uncounted(&self) -> bool {
+        self.list.iter().any(|l| l.uncounted)
     }
 
     pub(crate) fn sentences(&self, trace_start_ns: u64) -> Vec<String> {
@@ -86,5 +93,34 @@ impl Losses {
             )
         };
         self.list.iter().map(sentence).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ingero_format::catalog::NO_CPU;
+    use ingero_replay::Window;
+    use ingero_replay::fixture::Fixture;
+
+    #[test]
+    fn what_nobody_counted_is_not_none() {
+        let lost = |counts: &[Option<u64>]| {
+            let mut f = Fixture::new();
+            let probe = f.writer().string("recorder");
+            for &count in counts {
+                let loss = ingero_format::catalog::Loss { to_ns: 9, probe, cause: 5, count };
+                f.push(7, NO_CPU, loss);
+            }
+            let trace = f.finish();
+            let a = crate::Analysis::new(&trace, Window::whole(&trace));
+            let json: serde_json::Value = serde_json::from_str(&crate::report::json(&a, &[]).unwrap()).unwrap();
+            let text = crate::report::text(&a, &[], false, false);
+            let head = text.lines().next().unwrap().rsplit(", ").next().unwrap().to_owned();
+            (json["trace"]["lost_events"].as_u64(), head)
+        };
+        assert_eq!(lost(&[]), (Some(0), "none lost".into()));
+        assert_eq!(lost(&[Some(3)]), (Some(3), "3 LOST".into()));
+        assert_eq!(lost(&[None]), (None, "an unknown number LOST".into()));
+        assert_eq!(lost(&[Some(3), None]), (Some(3), "at least 3 LOST".into()));
     }
 }

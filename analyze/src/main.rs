@@ -8,6 +8,7 @@ use clap::{Parser, ValueEnum};
 use ingero_analyze::{Analysis, report};
 use ingero_format::Trace;
 use ingero_replay::Window;
+use ingero_replay::program::{self, Ending};
 
 /// Say what a GPU waited for.
 ///
@@ -48,17 +49,10 @@ enum Format {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    match run(&args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("ingero-analyze: {e:#}");
-            ExitCode::from(1)
-        }
-    }
+    program::run("ingero-analyze", run)
 }
 
-fn run(args: &Args) -> anyhow::Result<()> {
+fn run(args: Args) -> anyhow::Result<Ending> {
     let trace = Trace::open(&args.file)?;
     let window = Window::parse(&trace, args.from.as_deref(), args.to.as_deref(), args.since.as_deref())
         .map_err(anyhow::Error::msg)?;
@@ -88,9 +82,6 @@ fn run(args: &Args) -> anyhow::Result<()> {
     if !out.ends_with('\n') {
         out.push('\n');
     }
-    match std::io::stdout().lock().write_all(out.as_bytes()) {
-        // Whoever read it has seen enough.
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("cannot write the report"),
-    }
+    std::io::stdout().lock().write_all(out.as_bytes()).context("cannot write the report")?;
+    Ok(Ending::Done)
 }

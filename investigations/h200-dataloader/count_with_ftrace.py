@@ -2,9 +2,9 @@
 
     count_with_ftrace.py FUNCTIONS OUT.json -- COMMAND...        (as root)
 
-FUNCTIONS is a file with one symbol a line. Every library that COMMAND maps whose name begins with libcudart.so or
-libcuda.so is found by a first run of COMMAND's interpreter under the loader's eyes (see `libraries`); each symbol
-gets an entry probe with a histogram, so nothing can be lost to a full buffer.
+FUNCTIONS is a file with one symbol a line. The libraries are those that PyTorch maps (LIBRARIES, a list of paths with
+colons between them, overrides that); each symbol gets an entry probe, whose hits the kernel counts itself
+(uprobe_profile), so nothing can be lost to a full buffer.
 """
 
 import json
@@ -49,15 +49,23 @@ def symbols(path):
 
 def libraries():
     """Paths of the CUDA libraries that PyTorch maps here."""
+    if os.environ.get("LIBRARIES"):
+        return os.environ["LIBRARIES"].split(":")
     code = "import torch; torch.cuda.init(); print(open('/proc/self/maps').read())"
     maps = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     paths = {line.split(None, 5)[5] for line in maps.splitlines() if line.count("/")}
     return sorted(p for p in paths if os.path.basename(p).startswith(("libcudart.so", "libcudart-", "libcuda.so")))
 
 
-def write(path, text, mode="w"):
-    with open(f"{TRACEFS}/{path}", mode) as f:
-        f.write(text)
+def write(path, text, append=False):
+    # Not open(): for appending it seeks, which tracefs refuses.
+    file = os.open(f"{TRACEFS}/{path}", os.O_WRONLY | (os.O_APPEND if append else os.O_TRUNC))
+    try:
+        os.write(file, text.encode())
+    except OSError as e:
+        sys.exit(f"writing {text!r} to {path}: {e}")
+    finally:
+        os.close(file)
 
 
 def main():
@@ -73,22 +81,20 @@ def main():
             # Aliases at one address are one function.
             if name in table and (path, table[name]) not in addresses:
                 addresses.add((path, table[name]))
-                write("uprobe_events", f"p:count/{name} {path}:{table[name]:#x}\n", "a")
-                write(f"events/count/{name}/trigger", "hist:keys=common_pid\n")
+                write("uprobe_events", f"p:count/{name} {path}:{table[name]:#x}\n", append=True)
                 write(f"events/count/{name}/enable", "1")
                 probed.append(name)
     print(f"probed {len(probed)} functions of {libraries()}", flush=True)
     start = time.time()
     code = subprocess.run(command).returncode
-    counts = {}
-    for name in probed:
-        hist = open(f"{TRACEFS}/events/count/{name}/hist").read()
-        total = [line for line in hist.splitlines() if line.strip().startswith("Hits:")]
-        counts[name] = int(total[0].split(":")[1])
+    hits = {}
+    for line in open(f"{TRACEFS}/uprobe_profile"):
+        _, event, count = line.rsplit(None, 2)
+        hits[event] = int(count)
+    counts = {name: hits[name] for name in probed}
     for name in probed:
         write(f"events/count/{name}/enable", "0")
-        write(f"events/count/{name}/trigger", "!hist:keys=common_pid\n")
-    write("uprobe_events", "")
+    write("uprobe_events", "\n")
     report = {"command": command, "exit": code, "seconds": time.time() - start, "counts": counts}
     json.dump(report, open(out, "w"), indent=1)
 

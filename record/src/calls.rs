@@ -224,14 +224,9 @@ fn result(register: u64) -> i64 {
     i64::from(low.cast_signed())
 }
 
-/// The arguments of a function in the order of its fields, as far as an entry record has room for them: the
-/// source address goes first.
-fn carried(f: &Function) -> [Arg; 6] {
-    let mut args = [f.ptr, f.ptr2, f.bytes, f.times, f.copy, f.stream];
-    if args.iter().filter(|&&a| slot(a).is_some()).count() > SLOTS {
-        args[1] = Arg::None;
-    }
-    args
+/// The arguments of a function in the order of its fields. An entry record has room for all.
+fn carried(f: &Function) -> [Arg; SLOTS] {
+    [f.ptr, f.ptr2, f.bytes, f.times, f.copy, f.stream]
 }
 
 fn slot(arg: Arg) -> Option<ArgSlot> {
@@ -389,25 +384,25 @@ mod tests {
             rows.pop().unwrap().call
         };
         // destination, source, bytes, direction (an int: the upper half is noise), stream
-        let c = go("cudaMemcpyAsync", [1, 2, 3, 0xdead_0000_0001, 5], 0, 0, None);
+        let c = go("cudaMemcpyAsync", [1, 2, 3, 0xdead_0000_0001, 5, 0], 0, 0, None);
         assert_eq!((c.ptr, c.ptr2, c.bytes, c.copy, c.stream), (Some(1), Some(2), Some(3), Some(1), Some(5)));
-        // six words in five: the source is left out, width times height is kept
-        let c = go("cudaMemcpy2DAsync", [1, 10, 20, 2, 7], 0, 0, None);
-        assert_eq!((c.ptr, c.ptr2, c.bytes, c.copy, c.stream), (Some(1), None, Some(200), Some(2), Some(7)));
+        // width times height
+        let c = go("cudaMemcpy2DAsync", [1, 9, 10, 20, 2, 7], 0, 0, None);
+        assert_eq!((c.ptr, c.ptr2, c.bytes, c.copy, c.stream), (Some(1), Some(9), Some(200), Some(2), Some(7)));
         // a constant width needs no word
-        let c = go("cuMemsetD32_v2", [1, 8, 0, 0, 0], 0, 0, None);
+        let c = go("cuMemsetD32_v2", [1, 8, 0, 0, 0, 0], 0, 0, None);
         assert_eq!((c.ptr, c.bytes), (Some(1), Some(32)));
-        let c = go("cuMemcpyHtoD_v2", [1, 2, 3, 0, 0], 0, 0, None);
+        let c = go("cuMemcpyHtoD_v2", [1, 2, 3, 0, 0, 0], 0, 0, None);
         assert_eq!((c.bytes, c.copy, c.stream), (Some(3), Some(1), None));
         // an allocation's pointer is known at its return
-        let c = go("cudaMalloc", [4096, 0, 0, 0, 0], 0, 0, Some(0x7f00));
+        let c = go("cudaMalloc", [4096, 0, 0, 0, 0, 0], 0, 0, Some(0x7f00));
         assert_eq!((c.ptr, c.bytes, c.result), (Some(0x7f00), Some(4096), Some(0)));
-        let c = go("cudaMalloc", [4096, 0, 0, 0, 0], 1, 0xffff_ffff_ffff_ffff, None);
+        let c = go("cudaMalloc", [4096, 0, 0, 0, 0, 0], 1, 0xffff_ffff_ffff_ffff, None);
         assert_eq!((c.ptr, c.bytes, c.result), (None, None, Some(-1)));
-        let c = go("cudaMalloc", [1, 0, 0, 0, 0], 0, 0xabcd_0000_0002, None);
+        let c = go("cudaMalloc", [1, 0, 0, 0, 0, 0], 0, 0xabcd_0000_0002, None);
         assert_eq!(c.result, Some(2));
         // products that overflow are unknown
-        let c = go("cudaMemset2D", [1, u64::MAX, 2, 0, 0], 0, 0, None);
+        let c = go("cudaMemset2D", [1, u64::MAX, 2, 0, 0, 0], 0, 0, None);
         assert_eq!(c.bytes, None);
     }
 

@@ -16,6 +16,8 @@ const QUEUE_BYTES: std::ops::RangeInclusive<u64> = 16 << 20..=256 << 20;
 /// Batches grow to this many times their size while the writer is behind.
 const GROWTH: usize = 4;
 const LOSS_INTERVAL: Duration = Duration::from_millis(250);
+/// Pause after the stop while a record is still being written.
+const HELD_UP: Duration = Duration::from_micros(500);
 /// A ring that refills as fast as it is drained after the stop holds nothing of the recording any more.
 const LAST_ROUND: Duration = Duration::from_secs(10);
 
@@ -117,13 +119,18 @@ pub fn run(
         }
         if stopped {
             let since = *stopped_at.get_or_insert_with(Instant::now);
-            if batch.is_empty() && (count == 0 || past) || since.elapsed() > LAST_ROUND {
+            let empty = count == 0 && !drain.is_held_up();
+            if batch.is_empty() && (empty || past) || since.elapsed() > LAST_ROUND {
                 if !batch.is_empty() {
                     // The writer takes it or is gone.
                     let _ = to_writer.send(Packet::Records(batch));
                 }
                 send_losses(kernel, to_writer, signals, true)?;
                 return Ok(());
+            }
+            if drain.is_held_up() {
+                // Whoever writes that record may need this very CPU to go on.
+                std::thread::sleep(HELD_UP);
             }
         } else if count < BATCH_RECORDS / 2 {
             drain.wait(ROUND)?;

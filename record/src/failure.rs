@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::text::{one_line, say};
+
 /// Exit code of the recorder's own failure, as `env` and `timeout` have it.
 pub const OWN_FAILURE: u8 = 125;
 /// Exit code when the command was found and cannot be executed.
@@ -29,6 +31,15 @@ impl Failure {
         Self { code, error }
     }
 
+    /// A command line that makes no sense, by the parser's words for it: the first paragraph says what is wrong.
+    #[must_use]
+    pub fn usage(words: &str) -> Self {
+        let problem = words.split("\n\n").next().unwrap_or_default();
+        let problem = problem.split_whitespace().collect::<Vec<_>>().join(" ");
+        let problem = problem.trim_start_matches("error: ");
+        Self::from(anyhow::anyhow!("{problem}; see ingero-record --help"))
+    }
+
     /// The exit code.
     #[must_use]
     pub fn code(&self) -> u8 {
@@ -45,14 +56,7 @@ impl From<anyhow::Error> for Failure {
 impl fmt::Display for Failure {
     /// The whole chain of causes on one line, without control characters.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in format!("{:#}", self.error).chars() {
-            match c {
-                '\n' => f.write_str("; ")?,
-                c if c.is_control() => write!(f, "{}", c.escape_default())?,
-                c => fmt::Write::write_char(f, c)?,
-            }
-        }
-        Ok(())
+        f.write_str(&one_line(&format!("{:#}", self.error).replace('\n', "; ")))
     }
 }
 
@@ -102,7 +106,7 @@ pub fn conclude(result: Result<Outcome, Failure>) -> ExitCode {
         Ok(Outcome::Stopped) => ExitCode::SUCCESS,
         Ok(Outcome::Command(end)) => ExitCode::from(end.exit_code()),
         Err(failure) => {
-            eprintln!("ingero-record: {failure}");
+            say(&format!("ingero-record: {failure}\n"));
             ExitCode::from(failure.code)
         }
     }
@@ -119,6 +123,13 @@ mod tests {
         assert_eq!(CommandEnd::from_wait_status(9).exit_code(), 137);
         // core dumped
         assert_eq!(CommandEnd::from_wait_status(0x80 | 11).exit_code(), 139);
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_answered_in_one_line() {
+        let failure = Failure::usage("error: unexpected argument '--x'\n  found\n\nUsage: y\n");
+        assert_eq!(failure.to_string(), "unexpected argument '--x' found; see ingero-record --help");
+        assert_eq!(failure.code(), OWN_FAILURE);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Starting the command: forked early, held before its first instruction until everything is attached.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 
 use crate::failure::{CommandEnd, Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE};
+
+/// What a shell runs a file with that has no `#!` line.
+const SHELL: &CStr = c"/bin/sh";
 
 /// A command that can be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,10 +106,13 @@ impl Launched {
         let path = to_c(program.path.as_os_str()).map_err(|_| nul())?;
         let args = program.args.iter().map(|a| to_c(a)).collect::<Result<Vec<_>, _>>().map_err(|_| nul())?;
         let argv = pointers(args.iter());
-        // What a shell does with a file that has no `#!` line.
-        let shell = c"/bin/sh";
         let mut shell_argv = vec![c"sh".as_ptr(), path.as_ptr()];
         shell_argv.extend(argv.iter().skip(1));
+
+        // Whoever started the recorder may ignore SIGCHLD: children then vanish uncollected, and how the command ended
+        // would be lost. The command itself gets it as it was.
+        // SAFETY: no handler is set, here or before.
+        let children = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 
         // SAFETY: there is one thread, so the child may run any code; it makes only async-signal-safe calls on memory that
         // was made ready above, and leaves by exec or _exit.
@@ -116,7 +122,7 @@ impl Launched {
         }
         if pid == 0 {
             // SAFETY: this is the child, the descriptors are its own copies, and the pointer arrays end with null.
-            unsafe { run_child(&go_read, go_write, &error_write, &path, &argv, shell, &shell_argv) }
+            unsafe { run_child(&go_read, go_write, &error_write, &path, &argv, &shell_argv, children) }
         }
         // SAFETY: no pointers; the child is not collected before this value is dropped, so its id is its own.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -195,7 +201,7 @@ impl Launched {
             if waited == pid {
                 self.end = Some(CommandEnd::from_wait_status(status));
             } else if waited < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD) {
-                // Someone asked for children to vanish (SIGCHLD ignored): how it ended is lost.
+                // Someone else has collected it: how it ended is lost.
                 self.end = Some(CommandEnd::Code(0));
             }
         }
@@ -227,8 +233,8 @@ unsafe fn run_child(
     error: &OwnedFd,
     path: &CString,
     argv: &[*const libc::c_char],
-    shell: &std::ffi::CStr,
     shell_argv: &[*const libc::c_char],
+    children: libc::sighandler_t,
 ) -> ! {
     // With the writing end open here, the end of the recorder would go unnoticed.
     drop(go_write);
@@ -237,6 +243,7 @@ unsafe fn run_child(
     unsafe {
         // Rust ignores SIGPIPE in every program it starts; the command expects the default.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::signal(libc::SIGCHLD, children);
         loop {
             match libc::read(go.as_raw_fd(), (&raw mut byte).cast(), 1) {
                 1 => break,
@@ -246,7 +253,7 @@ unsafe fn run_child(
         }
         libc::execv(path.as_ptr(), argv.as_ptr());
         if *libc::__errno_location() == libc::ENOEXEC {
-            libc::execv(shell.as_ptr(), shell_argv.as_ptr());
+            libc::execv(SHELL.as_ptr(), shell_argv.as_ptr());
         }
         let code = (*libc::__errno_location()).to_ne_bytes();
         libc::write(error.as_raw_fd(), code.as_ptr().cast(), code.len());

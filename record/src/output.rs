@@ -1,6 +1,6 @@
 //! The output file: made once everything else is ready, and ended in whole chunks whatever happens to the disk.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -21,6 +21,8 @@ const STEP_BYTES: u64 = 8 << 20;
 pub struct Output {
     file: File,
     written: u64,
+    /// What the process may make a file grow to.
+    limit: u64,
     /// Bytes of the file system that are ours; `None` where it cannot reserve any, or no more.
     reserved: Option<u64>,
     full: Arc<AtomicBool>,
@@ -33,9 +35,10 @@ impl Output {
     /// When it exists and may not be overwritten, or cannot be created.
     pub fn create(path: &Path, force: bool) -> Result<Self> {
         let mut options = OpenOptions::new();
-        options.write(true).mode(0o600);
+        // A pipe that nobody reads would hold the recorder, deaf to signals, until somebody does.
+        options.write(true).mode(0o600).custom_flags(libc::O_NONBLOCK);
         if force {
-            options.create(true).truncate(true);
+            options.create(true).truncate(false);
         } else {
             options.create_new(true);
         }
@@ -43,9 +46,23 @@ impl Output {
             io::ErrorKind::AlreadyExists => {
                 anyhow!("--output {}: exists already; choose another name or add --force", path.display())
             }
+            _ if e.raw_os_error() == Some(libc::ENXIO) => {
+                anyhow!("--output {}: is a pipe that nobody reads", path.display())
+            }
             _ => anyhow!("--output {}: {e}", path.display()),
         })?;
-        Ok(Self { file, written: 0, reserved: Some(0), full: Arc::default() })
+        // SAFETY: no pointers; the descriptor is open. Write access and 0 are its only flags from here on.
+        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) } != 0 {
+            return Err(anyhow!("--output {}: {}", path.display(), io::Error::last_os_error()));
+        }
+        if file.metadata()?.is_file() {
+            // Two recorders in one file would leave nothing that can be read. Where there are no locks, nobody holds one.
+            if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+                return Err(anyhow!("--output {}: is being written by another recorder", path.display()));
+            }
+            file.set_len(0).map_err(|e| anyhow!("--output {}: {e}", path.display()))?;
+        }
+        Ok(Self { file, written: 0, limit: size_limit(), reserved: Some(0), full: Arc::default() })
     }
 
     /// Set once the file system has no more room than what was reserved: time to end the file.
@@ -64,7 +81,11 @@ impl Output {
     }
 
     fn reserve(&mut self, len: u64) {
-        let needed = self.written + len + RESERVE_BYTES;
+        let end = self.written + len;
+        if end + RESERVE_BYTES.min(self.limit / 2) > self.limit {
+            self.full.store(true, Ordering::Relaxed);
+        }
+        let needed = end + RESERVE_BYTES;
         let Some(reserved) = self.reserved.filter(|&r| r < needed) else { return };
         let allocate = |len: u64| -> io::Result<()> {
             let to_off = |n| libc::off_t::try_from(n).map_err(io::Error::other);
@@ -88,6 +109,14 @@ impl Output {
             }
         };
     }
+}
+
+/// The size that files of this process may have (`ulimit -f`).
+fn size_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: `limit` is a valid place for the call. Where it fails, there is no limit.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    limit.rlim_cur
 }
 
 impl Write for Output {
@@ -120,9 +149,41 @@ mod tests {
         use std::os::unix::fs::MetadataExt;
         assert!(meta.blocks() * 512 < RESERVE_BYTES);
         assert!(Output::create(&path, false).unwrap_err().to_string().contains("--force"));
+        let busy = Output::create(&path, true).unwrap_err().to_string();
+        assert!(busy.ends_with("is being written by another recorder"), "{busy}");
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 5);
+        drop(out);
         assert!(Output::create(&path, true).is_ok());
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
         assert!(Output::create(dir.path(), true).is_err());
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: the name ends with a zero byte.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        assert!(Output::create(&path, true).unwrap_err().to_string().ends_with("is a pipe that nobody reads"));
+        let reader = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
+        let mut out = Output::create(&path, true).unwrap();
+        out.write_all(b"hello").unwrap();
+        out.trim().unwrap();
+        let mut bytes = [0; 5];
+        std::io::Read::read_exact(&mut &reader, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"hello");
+    }
+
+    #[test]
+    fn a_size_limit_is_known_before_it_is_reached() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut out = Output::create(&dir.path().join("x.igt"), false).unwrap();
+        out.limit = 1000;
+        out.write_all(&[0; 400]).unwrap();
+        assert!(!out.full().load(Ordering::Relaxed));
+        out.write_all(&[0; 200]).unwrap();
+        assert!(out.full().load(Ordering::Relaxed));
     }
 
     #[test]

@@ -21,6 +21,7 @@ const RING_FULL: u64 = 0;
 const MAP_FULL: u64 = 1;
 const RECURSION: u64 = 2;
 const DISK_FULL: u64 = 5;
+const SOURCE_LOST: u64 = 7;
 /// What lost events when it was no probe.
 pub const RECORDER: &str = "recorder";
 
@@ -238,14 +239,16 @@ impl<W: Write> Scribe<W> {
         Ok(())
     }
 
-    /// Writes down that everything from here on is missing because the disk is full.
+    /// Writes down that everything from here on is missing: because the disk is full, or because the file took no more
+    /// for another reason.
     ///
     /// # Errors
     /// When there is no room even for that.
-    pub fn disk_full(&mut self, from_ns: u64, to_ns: u64) -> Result<(), Error> {
+    pub fn ends_early(&mut self, full: bool, from_ns: u64, to_ns: u64) -> Result<(), Error> {
         let probe: StrId = self.out.string(RECORDER);
-        self.counts.losses.insert((RECORDER, "disk-full"), 1);
-        self.out.push(from_ns, NO_CPU, &catalog::Loss { to_ns, probe, cause: DISK_FULL, count: None })
+        let (cause, name) = if full { (DISK_FULL, "disk-full") } else { (SOURCE_LOST, "source-lost") };
+        self.counts.losses.insert((RECORDER, name), 1);
+        self.out.push(from_ns, NO_CPU, &catalog::Loss { to_ns, probe, cause, count: None })
     }
 
     /// Samples the machine and its clocks.

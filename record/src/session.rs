@@ -26,7 +26,7 @@ use crate::meta;
 use crate::output::Output;
 use crate::plan::{Plan, Target};
 use crate::proc::clock::monotonic_ns;
-use crate::proc::process::{list_ids, read_group};
+use crate::proc::process::{list_ids, read_group, read_process};
 use crate::proc::stat::Stat;
 use crate::proc::system::read_system;
 use crate::rights;
@@ -34,12 +34,15 @@ use crate::scribe::Scribe;
 use crate::signals::{SignalQueue, open_pidfd};
 use crate::summary::Summary;
 use crate::tasks::Tasks;
+use crate::text::say;
 use crate::writer::{self, Written};
 
 /// Time for the last events of the command's tree after its end.
 const GRACE: Duration = Duration::from_millis(20);
 /// Time that a command is given to end after the recorder was told to end and passed that on.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Looks for newborn descendants at most, should they come faster than they can be followed.
+const NEWBORN_LOOKS: usize = 16;
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Why a recording stops.
@@ -97,6 +100,7 @@ pub fn record(plan: &Plan) -> Result<Outcome, Failure> {
     discovery.look_into(&find_candidates(&subject.surroundings()));
 
     let output = Output::create(&plan.output, plan.force)?;
+    let mut unused = Unused(Some(&plan.output));
     let full = output.full();
     let mut out = TraceWriter::new(output, WriterOptions::default()).context("beginning the file")?;
     let mut words = meta::describe(plan, &facts);
@@ -108,15 +112,16 @@ pub fn record(plan: &Plan) -> Result<Outcome, Failure> {
     tasks.scan(&mut out, &follow.iter().copied().collect()).context("writing the file")?;
     let begun = Instant::now();
     lock(&kernel).start().map_err(anyhow::Error::from)?;
+    follow_newborns(&follow, &kernel, &mut discovery, &mut tasks, &mut out)?;
 
     let threads = Threads::start(drain, kernel, Scribe::new(out, tasks, Arc::default()), full, discovery, plan)?;
     let released = subject.release();
     if let Err(failure) = released {
         // Nothing ran: leave nothing behind.
         drop(threads.stop());
-        remove(&plan.output);
         return Err(failure);
     }
+    unused.0 = None;
     let mut live = Live::new(plan.quiet);
     let deadline = plan.duration.map(|d| begun + d);
     let stop = subject.watch(&signals, deadline, &threads.signals, &mut live);
@@ -126,7 +131,11 @@ pub fn record(plan: &Plan) -> Result<Outcome, Failure> {
     let duration = begun.elapsed();
     let finished = threads.stop();
     live.clear();
-    let (written, discovery) = finished?;
+    let (written, discovery) = match finished {
+        Ok(finished) => finished,
+        // Whoever waits for the recorder still waits for the command.
+        Err(problem) => return subject.conclude(&signals, stop, Some(problem), plan.quiet),
+    };
     if !plan.quiet {
         let summary = Summary {
             output: &plan.output,
@@ -136,7 +145,7 @@ pub fn record(plan: &Plan) -> Result<Outcome, Failure> {
             attached: discovery.attached(),
             problems: discovery.problems(),
         };
-        eprint!("{}", summary.text());
+        say(&summary.text());
     }
     let problem = written.problem.map(|e| e.context(format!("{}", plan.output.display())));
     // Detaching may take long on old kernels: only now, when nobody waits for the file.
@@ -285,7 +294,7 @@ impl Subject {
                 _ => Some(Instant::now()),
             };
             if stop == Stop::Failed {
-                eprintln!("ingero-record: the recording has ended early; waiting for the command");
+                say("ingero-record: the recording has ended early; waiting for the command\n");
             }
             loop {
                 end = end.or_else(|| launched.try_wait());
@@ -299,7 +308,7 @@ impl Subject {
                 let _ = queue.wait(&[launched.pidfd()], LOOK.min(Duration::from_millis(100)));
             }
             if end.is_none() && !quiet {
-                eprintln!("ingero-record: the command (process {}) runs on, unrecorded", launched.pid());
+                say(&format!("ingero-record: the command (process {}) runs on, unrecorded\n", launched.pid()));
             }
         }
         if let Some(problem) = problem {
@@ -327,6 +336,42 @@ fn each_ring(all_bytes: u32) -> u32 {
     (all_bytes / u32::try_from(rings.next_power_of_two()).unwrap_or(1)).max(64 << 10)
 }
 
+/// Looks again for descendants, now that the kernel follows whatever is forked from here on: those born since the first
+/// look would stay strangers, with all that descends from them.
+fn follow_newborns(
+    follow: &[u32],
+    kernel: &Mutex<Kernel>,
+    discovery: &mut Discovery,
+    tasks: &mut Tasks,
+    out: &mut TraceWriter<Output>,
+) -> anyhow::Result<()> {
+    // One that forks before it is followed leaves a child to the next look.
+    for _ in 0..NEWBORN_LOOKS {
+        let mut found = false;
+        for pid in with_descendants(follow).into_iter().filter(|pid| !follow.contains(pid)) {
+            {
+                let kernel = lock(kernel);
+                if kernel.is_target(pid)? {
+                    continue;
+                }
+                kernel.set_target(pid)?;
+                if read_process(pid).is_none_or(|now| now.stat.is_dead()) {
+                    // Its end has gone by: nothing would take the id out again before another process gets it.
+                    kernel.remove_target(pid)?;
+                    continue;
+                }
+            }
+            tasks.follow(out, pid).context("writing the file")?;
+            discovery.look_at(pid);
+            found = true;
+        }
+        if !found {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// The processes and all that descend from them, as `/proc` has it now.
 fn with_descendants(pids: &[u32]) -> Vec<u32> {
     let parents: Vec<(u32, u32)> = list_ids("/proc")
@@ -351,10 +396,17 @@ fn with_descendants(pids: &[u32]) -> Vec<u32> {
     tree
 }
 
-fn remove(path: &Path) {
-    // Only what this run has made: a device named with --force stays.
-    if fs::symlink_metadata(path).is_ok_and(|m| m.is_file()) {
-        let _ = fs::remove_file(path);
+/// An output file that holds no recording yet: whoever fails before there is one leaves none behind.
+struct Unused<'p>(Option<&'p Path>);
+
+impl Drop for Unused<'_> {
+    fn drop(&mut self) {
+        // Only what this run has made: a device named with --force stays.
+        if let Some(path) = self.0
+            && fs::symlink_metadata(path).is_ok_and(|m| m.is_file())
+        {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 
@@ -414,7 +466,7 @@ impl Threads {
     }
 
     /// Stops the sources, drains what is left, and finishes the file.
-    fn stop(self) -> Result<(Written, Discovery), Failure> {
+    fn stop(self) -> anyhow::Result<(Written, Discovery)> {
         let stop_ns = monotonic_ns();
         lock(&self.kernel).stop();
         self.requests.stop();

@@ -43,6 +43,9 @@ impl SignalQueue {
                 libc::signal(number, libc::SIG_DFL);
             }
         }
+        // A file that may grow no more (`ulimit -f`) is an error like a full disk, not the end.
+        // SAFETY: no handler is installed.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
         // SAFETY: `set` is valid; the old mask is not asked for.
         let fd = unsafe {
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());

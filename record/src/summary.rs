@@ -10,6 +10,7 @@ use ingero_format::catalog::Layer;
 use crate::library::attached::Attached;
 use crate::live::{per_event, size};
 use crate::scribe::{Counts, RECORDER};
+use crate::text::one_line;
 
 /// Everything that the last lines are made of.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ impl Summary<'_> {
         let mut out = String::new();
         // Writing into a string cannot fail.
         let mut line = |text: String| {
-            let _ = writeln!(out, "{text}");
+            let _ = writeln!(out, "{}", one_line(&text));
         };
         let c = self.counts;
         line(format!(
@@ -103,6 +104,21 @@ fn shell_word(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_cannot_steer_the_terminal() {
+        let text = Summary {
+            output: Path::new("run\x1b[31m\n.igt"),
+            duration: Duration::ZERO,
+            totals: Totals { events: 0, bytes: 0 },
+            counts: &Counts::default(),
+            attached: &[],
+            problems: &["lib\x1b[31m\n.so".to_owned()],
+        }
+        .text();
+        assert!(!text.contains('\x1b'), "{text:?}");
+        assert!(text.contains("WARNING: lib\\u{1b}[31m\\n.so\n"), "{text:?}");
+    }
 
     #[test]
     fn says_what_is_missing() {

@@ -107,20 +107,35 @@ impl Tasks {
     /// When the file does not take the rows.
     pub fn scan<W: Write>(&mut self, out: &mut TraceWriter<W>, follow: &HashSet<u32>) -> Result<(), Error> {
         for pid in process::list_ids("/proc") {
-            let Some(now) = process::read_process(pid) else { continue };
-            let at = At::now();
-            let followed = self.follow_all || follow.contains(&pid);
-            self.add_process(out, at, pid, &now, followed, SOURCE_START)?;
-            for tid in process::list_ids(&format!("/proc/{pid}/task")) {
-                if tid != pid
-                    && let Some(stat) = process::read_thread(pid, tid)
-                {
-                    let id = self.add(out, pid, tid, Some(self.ticks.monotonic_ns(stat.start_ticks)));
-                    name(out, At::now(), id, &text::from_bytes(&stat.comm), SOURCE_START)?;
-                }
+            self.scan_process(out, pid, self.follow_all || follow.contains(&pid))?;
+        }
+        Ok(())
+    }
+
+    /// Writes down that a process is followed which [`scan`](Self::scan) took for another or came too early to see.
+    ///
+    /// # Errors
+    /// When the file does not take the rows.
+    pub fn follow<W: Write>(&mut self, out: &mut TraceWriter<W>, pid: u32) -> Result<(), Error> {
+        let (Some(thread), Some(group)) = (self.threads.get(&pid), self.groups.get_mut(&pid)) else {
+            return self.scan_process(out, pid, true);
+        };
+        group.followed = true;
+        let at = At::now();
+        out.push(at.ts_ns, at.cpu, &row(thread.id, group))
+    }
+
+    fn scan_process<W: Write>(&mut self, out: &mut TraceWriter<W>, pid: u32, followed: bool) -> Result<(), Error> {
+        let Some(now) = process::read_process(pid) else { return Ok(()) };
+        self.add_process(out, At::now(), pid, &now, followed, SOURCE_START)?;
+        for tid in process::list_ids(&format!("/proc/{pid}/task")) {
+            if tid != pid
+                && let Some(stat) = process::read_thread(pid, tid)
+            {
+                let id = self.add(out, pid, tid, Some(self.ticks.monotonic_ns(stat.start_ticks)));
+                name(out, At::now(), id, &text::from_bytes(&stat.comm), SOURCE_START)?;
             }
         }
-        // Whoever follows one process follows what it has forked already.
         Ok(())
     }
 
@@ -418,6 +433,11 @@ mod tests {
         s.fork(P + 1, P + 2, P + 2);
         s.fork(1, P + 3, P + 3);
         assert!(s.tasks.is_followed(P + 2));
+        // One that was born before anybody could see it be forked.
+        s.fork(1, P + 4, P + 4);
+        assert!(!s.tasks.is_followed(P + 4));
+        s.tasks.follow(&mut s.out, P + 4).unwrap();
+        assert!(s.tasks.is_followed(P + 4));
         assert!(!s.tasks.is_followed(P + 3));
     }
 

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
-use ingero_format::Totals;
+use ingero_format::{Error, Totals};
 
 use crate::batch::Record;
 use crate::drain::{Packet, Signals, go_first};
@@ -48,8 +48,9 @@ pub fn run(
     let problem = problem.map(|e| {
         signals.failed.store(true, Ordering::Release);
         let now = monotonic_ns();
+        let full = e.downcast_ref::<Error>().is_some_and(Error::is_disk_full) || full.load(Ordering::Acquire);
         // It will be tried again by the end of the file.
-        let _ = scribe.disk_full(now, now);
+        let _ = scribe.ends_early(full, now, now);
         e.context("the recording ends early, what was written before is whole")
     });
     for (key, value) in last_words() {
@@ -89,7 +90,7 @@ fn write_all(
             Err(RecvTimeoutError::Disconnected) => break,
         }
         if full.load(Ordering::Relaxed) {
-            bail!("the disk is full");
+            bail!("the disk is full, or the file as large as it may be (ulimit -f)");
         }
         let now_ns = monotonic_ns();
         if now_ns - ticked_ns >= TICK_NS {

@@ -30,7 +30,8 @@ pub struct LostBlock {
 /// Yields the events of a trace in time order, reading each block when its first instant comes.
 ///
 /// Blocks that cannot be read are left out and listed in [`Merge::lost`]: whoever reports figures
-/// says what is missing from them. Of events with the same time, the ones written first come first.
+/// says what is missing from them. Of events with the same time, switches come last (whatever else a CPU recorded in
+/// that instant was done by the task that leaves), the others in the order in which their blocks were written.
 pub struct Merge<'t> {
     trace: &'t Trace,
     /// Blocks that are still to be opened, by their places among the trace's, last one first.
@@ -39,7 +40,7 @@ pub struct Merge<'t> {
     open: Vec<Option<OpenBlock>>,
     free: Vec<usize>,
     spare: Vec<Batch>,
-    heap: BinaryHeap<Reverse<(u64, u32, usize)>>,
+    heap: BinaryHeap<Reverse<(u64, Turn, usize)>>,
     /// Whether the row on top of the heap was given out already.
     given: bool,
     lost: Vec<LostBlock>,
@@ -90,6 +91,9 @@ impl Row<'_> {
         self.batch.column(id)?.get(self.row).copied()
     }
 }
+
+/// Of rows with one time: switches last, then by the block's number.
+type Turn = (bool, u32);
 
 struct OpenBlock {
     number: u16,
@@ -291,13 +295,14 @@ impl<'t> Merge<'t> {
             self.spare.push(open.batch);
             return;
         };
-        let seq = open.seq;
+        // Of what a CPU recorded in one instant, the switch away from whoever did the rest comes last.
+        let turn = (open.kind == Some(Kind::Switch), open.seq);
         let place = self.free.pop().unwrap_or_else(|| {
             self.open.push(None);
             self.open.len() - 1
         });
         self.open[place] = Some(open);
-        self.heap.push(Reverse((ts, seq, place)));
+        self.heap.push(Reverse((ts, turn, place)));
     }
 }
 

@@ -5,7 +5,7 @@
 //! closes the pipe early has seen enough: that ends quietly.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -43,8 +43,14 @@ pub fn run<A: clap::Parser>(name: &str, work: impl FnOnce(A) -> anyhow::Result<E
         }
         Err(Usage::Wrong(problem)) => (format!("{problem}; see {name} --help"), FAILED),
     };
-    eprintln!("{name}: {}", one_line(&note));
+    say(name, &note);
     ExitCode::from(status)
+}
+
+/// Says something to the person. Where nobody can hear it, on a full disk or a closed pipe, it goes unsaid: that is no
+/// reason to end otherwise.
+pub fn say(name: &str, text: &str) {
+    let _ = writeln!(io::stderr(), "{name}: {}", one_line(text));
 }
 
 enum Usage {
@@ -87,12 +93,15 @@ pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// A text without control characters: paths and names can hold any.
+/// A text fit for a terminal, on one line: paths and names can hold anything, so what moves a cursor, breaks a line, cannot
+/// be seen or turns the direction of writing becomes an escape.
 #[must_use]
 pub fn one_line(text: &str) -> String {
+    let invisible =
+        |c| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() {
+        if c.is_control() || invisible(c) {
             out.extend(c.escape_default());
         } else {
             out.push(c);
@@ -108,5 +117,6 @@ mod tests {
     #[test]
     fn control_characters_cannot_break_a_line() {
         assert_eq!(one_line("a\nb\u{1b}[31mµ"), "a\\nb\\u{1b}[31mµ");
+        assert_eq!(one_line("\u{202e}a\u{2028}\u{9b}b"), "\\u{202e}a\\u{2028}\\u{9b}b");
     }
 }

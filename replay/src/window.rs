@@ -71,7 +71,7 @@ fn parse_wall(text: &str) -> Option<u64> {
     let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, "00:00:00"));
     let mut date = date.splitn(3, '-').map(|p| p.parse::<i64>().ok());
     let (year, month, day) = (date.next()??, date.next()??, date.next()??);
-    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=days_of(year, month)).contains(&day) {
         return None;
     }
     let (time, zone_s) = match time.strip_suffix(['Z', 'z']) {
@@ -80,7 +80,8 @@ fn parse_wall(text: &str) -> Option<u64> {
             None => (time, 0),
             Some(at) => {
                 let (h, m) = time[at + 1..].split_once(':')?;
-                let zone = h.parse::<i64>().ok()? * 3600 + m.parse::<i64>().ok()? * 60;
+                let part = |text: &str, below: i64| text.parse::<i64>().ok().filter(|n| (0..below).contains(n));
+                let zone = part(h, 24)? * 3600 + part(m, 60)? * 60;
                 (&time[..at], if time[at..].starts_with('-') { -zone } else { zone })
             }
         },
@@ -103,6 +104,16 @@ fn parse_wall(text: &str) -> Option<u64> {
     let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
     let unix_s = days * 86_400 + hour * 3600 + minute * 60 + second - zone_s;
     u64::try_from(unix_s.checked_mul(1_000_000_000)?.checked_add(nanos)?).ok()
+}
+
+/// Days of a month, from 1 for January.
+fn days_of(year: i64, month: i64) -> i64 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
 }
 
 /// A wall-clock time as people read it, in UTC: `2026-03-01 14:06:13.500 UTC`.
@@ -168,10 +179,11 @@ impl Window {
         let end = w.to_ns;
         if let Some(text) = since {
             let ns = parse_duration(text).map_err(|e| e.to_string())?;
-            w.from_ns = w.trace_end_ns.saturating_sub(ns).max(w.trace_start_ns);
+            w.from_ns = if ns == 0 { end } else { w.trace_end_ns.saturating_sub(ns).max(w.trace_start_ns) };
         }
         let (from, to) = (from.map(at).transpose()?, to.map(at).transpose()?);
-        w.from_ns = from.unwrap_or(w.from_ns);
+        // A wall-clock time may lie before the trace: what is not there is no part of the range.
+        w.from_ns = from.unwrap_or(w.from_ns).max(w.trace_start_ns);
         w.to_ns = to.unwrap_or(end).min(end);
         if w.from_ns >= w.to_ns && trace.span_ns().is_some() {
             #[expect(clippy::cast_precision_loss, reason = "for people")]
@@ -250,7 +262,19 @@ mod tests {
         ] {
             assert_eq!(parse_when(text), Ok(When::Wall(unix)), "{text}");
         }
-        for text in ["2026-13-01T00:00:00Z", "2026-01-01Tx", "yesterdayT", "2026-01-01T25:00:00Z"] {
+        for text in [
+            "2026-13-01T00:00:00Z",
+            "2026-01-01Tx",
+            "yesterdayT",
+            "2026-01-01T25:00:00Z",
+            "2026-02-29T00:00:00Z",
+            "2100-02-29",
+            "2026-04-31",
+            "2026-01-01T00:00:00+25:00",
+            "2026-01-01T00:00:00+01:60",
+            "2026-01-01T00:00:00+-1:00",
+            "2026-01-01T00:00:00+9223372036854775807:00",
+        ] {
             assert!(parse_when(text).is_err(), "{text}");
         }
     }
@@ -278,6 +302,11 @@ mod tests {
         assert_eq!(w(Some("2s"), Some("5"), None), Ok((102 * second, 105 * second)));
         assert_eq!(w(None, None, Some("4s")), Ok((106 * second, 110 * second + 1)));
         assert_eq!(w(Some("2026-01-01T00:00:03Z"), None, None), Ok((103 * second, 110 * second + 1)));
+        // From before the trace: all of it, and no more.
+        let w_before = Window::parse(&trace, Some("2025-12-31T23:59:00Z"), None, None).unwrap();
+        assert_eq!((w_before, w_before.len_ns()), (Window::whole(&trace), 10 * second));
+        assert_eq!(w(Some("2025-12-31"), Some("2026-01-01T00:00:03Z"), None), Ok((100 * second, 103 * second)));
+        assert!(w(None, None, Some("0s")).unwrap_err().starts_with("the range is empty"));
         assert!(w(Some("11s"), None, None).unwrap_err().starts_with("the range is empty"));
         assert!(w(Some("soon"), None, None).unwrap_err().starts_with("cannot read the time \"soon\""));
     }

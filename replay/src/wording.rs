@@ -36,8 +36,8 @@ pub(crate) fn ratio(bytes: u64, of: u64) -> String {
 
 /// A text in quotes where it would be ambiguous without.
 pub(crate) fn quoted(text: &str) -> String {
-    let plain = |c: char| !c.is_whitespace() && !c.is_control() && c != '"' && c != '\\';
-    if !text.is_empty() && text.chars().all(plain) {
+    let plain = |c: char| !c.is_whitespace() && c != '"' && c != '\\';
+    if !text.is_empty() && text.chars().all(plain) && one_line(text) == text {
         return text.to_owned();
     }
     format!("\"{}\"", one_line(&text.replace('\\', "\\\\").replace('"', "\\\"")))
@@ -93,6 +93,7 @@ mod tests {
     fn texts_are_quoted_only_where_needed_and_stay_on_their_line() {
         assert_eq!(quoted("python3"), "python3");
         assert_eq!(quoted(""), "\"\"");
+        assert_eq!(quoted("a\u{202e}b"), "\"a\\u{202e}b\"");
         assert_eq!(quoted("a \"b\"\n"), "\"a \\\"b\\\"\\n\"");
     }
 

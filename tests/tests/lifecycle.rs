@@ -149,6 +149,51 @@ fn the_exit_code_is_the_commands_own() {
     }
 }
 
+/// Whoever ignores SIGCHLD has children that vanish with their exit codes; the recorder must not inherit that.
+#[test]
+fn the_exit_code_survives_an_ignored_sigchld() {
+    let folder = tempdir().unwrap();
+    let _alone = ingero_tests::kernel_lock();
+    let recorded = |name: &str, words: &[&str]| {
+        let mut command = Command::new("env");
+        command
+            .arg("--ignore-signal=CHLD")
+            .arg(tool("ingero-record"))
+            .arg("-q")
+            .arg("-o")
+            .arg(folder.path().join(name));
+        run(command.arg("--").args(words), LIMIT)
+    };
+    let failed = recorded("failed.igt", &["sh", "-c", "exit 7"]);
+    assert_eq!(failed.code(), 7, "{failed:#?}");
+    // The command finds it as it would without the recorder.
+    let seen = recorded("seen.igt", &["grep", "SigIgn", "/proc/self/status"]).success().stdout;
+    let ignored = u64::from_str_radix(seen.trim().trim_start_matches("SigIgn:").trim(), 16).unwrap();
+    assert_ne!(ignored & (1 << 16), 0, "{seen}");
+}
+
+/// A child that is forked while the recorder attaches is no stranger, nor is what it forks in turn.
+#[test]
+fn follows_children_that_are_born_while_it_attaches() {
+    let script = "while :; do sleep 20 & sleep 0.005; done";
+    let parent = Running::start(Command::new("sh").args(["-c", script]));
+    let mut recorder = Recorder::start(&["--pid", &parent.pid().to_string()]);
+    recorder.wait_until_attached();
+    let recording = recorder.stop();
+    let mut dump = Command::new(tool("ingero-replay"));
+    dump.arg("dump").arg(&recording.file).args(["--only", "process", "--format", "json"]);
+    let mut followed = std::collections::BTreeMap::new();
+    for line in run(&mut dump, LIMIT).success().stdout.lines() {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        let fields = &row["fields"];
+        if fields["parent_pid"] == parent.pid() {
+            *followed.entry(fields["task"]["pid"].as_u64().unwrap()).or_insert(false) |= fields["followed"] == 1;
+        }
+    }
+    assert!(followed.len() > 20, "{followed:?}");
+    assert!(followed.values().all(|&f| f), "{followed:?}");
+}
+
 #[test]
 fn what_cannot_be_executed_is_told_as_env_tells_it() {
     let folder = tempdir().unwrap();
@@ -216,4 +261,59 @@ fn a_killed_recorder_leaves_a_readable_file() {
     let json = ingero_tests::analyze_json(&file, &[]);
     assert_eq!(json["trace"]["complete"], false);
     assert!(json["trace"]["events"].as_u64().unwrap() > 0);
+}
+
+/// A shell runs `line`; `$0` is the recorder and `$1` a file in `folder`.
+fn in_shell(folder: &tempfile::TempDir, line: &str) -> ingero_tests::Run {
+    let _alone = ingero_tests::kernel_lock();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).arg(tool("ingero-record")).arg(folder.path().join("run.igt"));
+    run(&mut shell, LIMIT)
+}
+
+/// Messages that nobody can read are no reason to end otherwise.
+#[test]
+fn the_exit_code_survives_a_standard_error_that_takes_nothing() {
+    for stderr in ["2>/dev/full", "2>&-"] {
+        let folder = tempdir().unwrap();
+        let run = in_shell(&folder, &format!("\"$0\" -o \"$1\" -- sh -c 'exit 5' {stderr}"));
+        assert_eq!(run.code(), 5, "{stderr}: {run:#?}");
+        let json = ingero_tests::analyze_json(&folder.path().join("run.igt"), &[]);
+        assert_eq!(json["trace"]["complete"], true, "{stderr}");
+    }
+    for (name, args) in [("ingero-analyze", "/nonexistent"), ("ingero-convert", "/nonexistent")] {
+        let line = format!("{} {args} 2>/dev/full", tool(name).display());
+        assert_eq!(run(Command::new("sh").args(["-c", &line]), LIMIT).code(), 2, "{name}");
+    }
+}
+
+/// Daemons often ignore SIGCHLD, and programs that they start inherit that.
+#[test]
+fn the_exit_code_survives_a_parent_that_ignores_its_children() {
+    let folder = tempdir().unwrap();
+    // A shell cannot do it for others.
+    let python =
+        "import os,signal,sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])";
+    let run = in_shell(&folder, &format!("python3 -c '{python}' \"$0\" -q -o \"$1\" -- sh -c 'exit 7'"));
+    assert_eq!(run.code(), 7, "{run:#?}");
+}
+
+/// The file cannot even be ended: the recorder says so, once the command has ended.
+#[test]
+fn a_file_that_may_grow_no_more_does_not_leave_the_command_behind() {
+    let folder = tempdir().unwrap();
+    let run = in_shell(&folder, "ulimit -f 8; \"$0\" -o \"$1\" -- sh -c 'sleep 1; echo ended; exit 4'");
+    assert_eq!(run.code(), 125, "{run:#?}");
+    assert_eq!(run.stdout, "ended\n", "{run:#?}");
+    assert!(run.stderr.contains("the command ended with code 4"), "{run:#?}");
+    assert!(folder.path().join("run.igt").metadata().unwrap().len() <= 8 * 1024);
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_is_refused() {
+    let folder = tempdir().unwrap();
+    let run = in_shell(&folder, "mkfifo \"$1\"; \"$0\" --force -o \"$1\" -- sh -c 'echo ran'");
+    assert_eq!(run.code(), 125, "{run:#?}");
+    assert_eq!(run.stdout, "", "{run:#?}");
+    assert!(run.stderr.contains("is a pipe that nobody reads"), "{run:#?}");
 }

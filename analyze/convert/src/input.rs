@@ -40,13 +40,13 @@ impl Input {
     /// # Errors
     /// [`Error::Io`] when it cannot be read, [`Error::Input`] when it is nothing to convert.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let file = open(path)?;
         let input = |problem: &str| Error::Input { path: path.to_owned(), problem: problem.to_owned() };
-        let meta = file.metadata().map_err(|e| Error::io(path.display().to_string(), e))?;
+        // Asked before it is opened: to open a pipe is to wait for somebody who writes.
+        let meta = path.metadata().map_err(|e| Error::io(path.display().to_string(), e))?;
         if !meta.is_file() {
             return Err(input("is no regular file; an import reads its input twice, so save it to a file first"));
         }
-        let head = read_head(&file, path)?;
+        let head = read_head(&open(path)?, path)?;
         if head.starts_with(&ingero_format::layout::FILE_MAGIC) {
             return Ok(Self { path: path.to_owned(), kind: InputKind::Igt, packing: Packing::None });
         }

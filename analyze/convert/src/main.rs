@@ -72,7 +72,7 @@ fn run(args: Args) -> anyhow::Result<Ending> {
 /// Tells the person something that is no error.
 fn say(args: &Args, text: &str) {
     if !args.quiet {
-        eprintln!("ingero-convert: {text}");
+        program::say("ingero-convert", text);
     }
 }
 

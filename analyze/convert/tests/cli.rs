@@ -80,6 +80,14 @@ fn what_cannot_be_done_is_said_in_one_line() {
     assert_eq!(left.len(), 3, "no temporary file stays: {left:?}");
 }
 
+/// To open a pipe is to wait until somebody writes into it.
+#[test]
+fn a_pipe_is_refused_before_it_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(Command::new("mkfifo").arg(dir.path().join("pipe")).status().unwrap().success());
+    fails(dir.path(), &["pipe"], "regular file");
+}
+
 #[test]
 fn a_closed_pipe_ends_quietly() {
     let dir = with_fixture();

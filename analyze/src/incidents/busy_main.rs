@@ -6,6 +6,7 @@
 //! back, or where the thread is blocked in the gaps.
 
 use super::{Case, Incident, seconds};
+use crate::sum;
 
 pub(super) fn find(case: &Case) -> Option<Incident> {
     let (a, p) = (case.analysis, case.phase);
@@ -24,7 +25,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
         seconds(spent.running_ns),
         seconds(gaps.saturating_sub(spent.running_ns))
     );
-    let helpers = p.helpers.values().map(|s| s.running_ns).sum::<u64>();
+    let helpers = sum(p.helpers.values().map(|s| s.running_ns));
     incident.recommendations = if helpers * 10 < spent.running_ns {
         vec![
             "prepare the data in worker processes (num_workers of a DataLoader)".into(),

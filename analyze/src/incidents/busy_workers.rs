@@ -5,18 +5,19 @@
 //! for it.
 
 use super::{Case, Evidence, Incident, Layer, Moment, divide_blocked, seconds};
+use crate::sum;
 
 /// Helpers that the timeline shows.
 const SHOWN: usize = 3;
 
 pub(super) fn find(case: &Case) -> Option<Incident> {
     let (a, p) = (case.analysis, case.phase);
-    let lost = case.gaps().map(|g| divide_blocked(g).1).sum();
+    let lost = sum(case.gaps().map(|g| divide_blocked(g).running_ns));
     let mut incident = case.incident("busy-workers", lost)?;
     let label = a.label(incident.process);
     let mut helpers: Vec<_> = p.helpers.iter().filter(|(_, s)| s.running_ns > 0).collect();
     helpers.sort_by_key(|(task, s)| (std::cmp::Reverse(s.running_ns), **task));
-    let ran: u64 = helpers.iter().map(|(_, s)| s.running_ns).sum();
+    let ran = sum(helpers.iter().map(|(_, s)| s.running_ns));
     incident.summary = format!(
         "{label} lost {} waiting for threads that work for it: {} of them ran for {} meanwhile",
         seconds(lost),

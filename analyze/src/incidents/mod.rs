@@ -7,6 +7,7 @@
 mod busy_main;
 mod busy_workers;
 mod contention;
+mod quota;
 
 use ingero_format::catalog::TaskId;
 use ingero_replay::{ProcessId, Spent};
@@ -200,25 +201,29 @@ impl Case<'_> {
     }
 }
 
-/// Of the time that the submitting thread was blocked in a gap: how much its helpers spent waiting
-/// for a CPU, and how much running.
+/// Of the time that the submitting thread was blocked in a gap: what its helpers did meanwhile.
 ///
 /// The blocked time is divided as the helpers' time is, and is never more than the helpers
 /// themselves spent so: a thread that sleeps while some helper runs for a moment waits for that
 /// moment at most.
-fn divide_blocked(gap: &GapFigures) -> (u64, u64) {
+fn divide_blocked(gap: &GapFigures) -> Spent {
     let blocked = u128::from(gap.submitter.blocked_ns);
-    let (waiting, running) = (gap.helpers.runnable_ns, gap.helpers.running_ns);
-    let all = u128::from(waiting) + u128::from(running);
+    let h = gap.helpers;
+    let all = u128::from(h.runnable_ns) + u128::from(h.running_ns) + u128::from(h.throttled_ns);
     let part = |of: u64| {
         let ns = (blocked * u128::from(of)).checked_div(all).unwrap_or(0);
         u64::try_from(ns).unwrap_or(u64::MAX).min(of)
     };
-    (part(waiting), part(running))
+    Spent {
+        running_ns: part(h.running_ns),
+        runnable_ns: part(h.runnable_ns),
+        throttled_ns: part(h.throttled_ns),
+        blocked_ns: 0,
+    }
 }
 
 pub(crate) fn find(analysis: &Analysis) -> Vec<Incident> {
-    let rules = [contention::find, busy_main::find, busy_workers::find];
+    let rules = [contention::find, quota::find, busy_main::find, busy_workers::find];
     let cases = analysis.phases.iter().enumerate().map(|(number, phase)| Case { analysis, number, phase });
     let mut found: Vec<Incident> =
         cases.flat_map(|case| rules.iter().filter_map(|rule| rule(&case)).collect::<Vec<_>>()).collect();

@@ -1,5 +1,5 @@
 use super::*;
-use ingero_format::catalog::{Class, Fork, Layer as Library, Name, TaskId};
+use ingero_format::catalog::{Class, Fork, Layer as Library, Name, Switch, TaskId};
 use ingero_replay::Window;
 use ingero_replay::fixture::Fixture;
 
@@ -87,6 +87,22 @@ fn whoever_takes_the_cpu_is_named() {
 }
 
 #[test]
+fn nobody_is_to_be_moved_where_nobody_was_seen() {
+    let (mut f, main, launch) = start();
+    for i in 0..10 {
+        let at = MS + i * 20 * MS;
+        launch(&mut f, at);
+        f.switch(at + MS, 0, main, PREEMPTED, IDLE);
+        f.switch(at + 19 * MS, 0, IDLE, 0, main);
+    }
+    let trace = f.finish();
+    let a = Analysis::new(&trace, Window::whole(&trace));
+    let found = a.incidents.iter().find(|i| i.kind == "cpu-contention").unwrap();
+    assert!(found.root_cause.contains("does not show who"), "{}", found.root_cause);
+    assert!(found.recommendations.iter().all(|r| !r.starts_with("move ")), "{:?}", found.recommendations);
+}
+
+#[test]
 fn workers_that_get_no_cpu_count_once_however_many_they_are() {
     let (mut f, main, launch) = start();
     let hog = f.task(99, 99);
@@ -117,6 +133,58 @@ fn workers_that_get_no_cpu_count_once_however_many_they_are() {
 }
 
 #[test]
+fn a_quota_is_to_blame_for_throttled_waits_and_no_process_is() {
+    let (mut f, main, launch) = start();
+    let other = f.task(99, 99);
+    for i in 0..5 {
+        let at = MS + i * 100 * MS;
+        launch(&mut f, at);
+        let out = Switch {
+            prev: main,
+            prev_state: PREEMPTED,
+            prev_prio: None,
+            next: other,
+            next_prio: None,
+            syscall: None,
+            throttled: Some(1),
+        };
+        f.push(at + 20 * MS, 0, out);
+        f.switch(at + 99 * MS, 0, other, PREEMPTED, main);
+    }
+    let found = incidents(f);
+    assert_eq!((found[0].0, found[0].1, found[0].2), ("cpu-quota", Severity::High, 4 * 79 * MS));
+    assert!(found.iter().all(|i| i.0 != "cpu-contention"), "{found:?}");
+}
+
+#[test]
+fn a_child_that_never_wakes_anybody_works_for_nobody() {
+    let (mut f, main, launch) = start();
+    let (worker, hog) = (f.task(20, 20), f.task(30, 30));
+    name(&mut f, worker, "worker");
+    name(&mut f, hog, "hog");
+    for child in [worker, hog] {
+        f.push(10, 0, Fork { parent: main, child });
+    }
+    for i in 0..5 {
+        let at = MS + i * 20 * MS;
+        launch(&mut f, at);
+        f.switch(at + MS, 0, main, S, hog);
+        f.waking(at + 2 * MS, 0, hog, worker, 2);
+        f.switch(at + 18 * MS, 0, hog, PREEMPTED, worker);
+        f.waking(at + 19 * MS, 0, worker, main, 0);
+        f.switch(at + 19 * MS, 0, worker, S, main);
+    }
+    let trace = f.finish();
+    let a = Analysis::new(&trace, Window::whole(&trace));
+    let p = &a.phases[0];
+    assert_eq!(p.helpers.keys().copied().collect::<Vec<_>>(), [worker]);
+    let contention = a.incidents.iter().find(|i| i.kind == "cpu-contention").unwrap();
+    assert_eq!(contention.severity, Severity::High);
+    assert!(contention.root_cause.starts_with("other processes held"), "{}", contention.root_cause);
+    assert!(contention.recommendations[0].starts_with("move hog (30)"), "{:?}", contention.recommendations);
+}
+
+#[test]
 fn severity_follows_the_share() {
     assert_eq!([0.2, 0.1999, 0.05, 0.0499].map(Severity::of), {
         use Severity::{High, Low, Medium};
@@ -130,8 +198,12 @@ fn blocked_time_divides_as_the_helpers_time_and_never_exceeds_it() {
         submitter: Spent { blocked_ns, ..Spent::default() },
         helpers: Spent { runnable_ns, running_ns, ..Spent::default() },
     };
-    assert_eq!(divide_blocked(&gap(1000, 3000, 1000)), (750, 250));
+    let divided = |gap: GapFigures| {
+        let s = divide_blocked(&gap);
+        (s.runnable_ns, s.running_ns)
+    };
+    assert_eq!(divided(gap(1000, 3000, 1000)), (750, 250));
     // A sleeper beside a helper that runs for a moment.
-    assert_eq!(divide_blocked(&gap(1_000_000, 0, 10)), (0, 10));
-    assert_eq!(divide_blocked(&gap(1_000_000, 0, 0)), (0, 0));
+    assert_eq!(divided(gap(1_000_000, 0, 10)), (0, 10));
+    assert_eq!(divided(gap(1_000_000, 0, 0)), (0, 0));
 }

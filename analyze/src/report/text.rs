@@ -7,7 +7,7 @@ use ingero_replay::ProcessId;
 
 use super::{bytes, count, duration};
 use crate::figures::{OpFigures, PhaseFigures};
-use crate::{Analysis, Incident, Severity};
+use crate::{Analysis, Incident, Severity, printable};
 
 /// Lines are broken before this column.
 const WIDTH: usize = 100;
@@ -71,17 +71,19 @@ impl Report<'_> {
         let a = self.a;
         let mut facts = vec![duration(a.window.trace_end_ns - a.window.trace_start_ns)];
         if let Some(cpus) = a.trace.meta("cpus") {
-            facts.push(format!("{cpus} CPUs"));
+            facts.push(format!("{} CPUs", printable(cpus)));
         }
         if let Some(kernel) = a.trace.meta("kernel") {
-            facts.push(format!("kernel {}", crate::printable(kernel)));
+            facts.push(format!("kernel {}", printable(kernel)));
         }
         facts.push(format!("{} events", count(a.events())));
-        facts.push(match a.losses.list.as_slice() {
-            [] => "none lost".to_owned(),
-            _ => format!("{} LOST", count(a.losses.events())),
+        facts.push(match a.losses.events() {
+            Some(0) => "none lost".to_owned(),
+            Some(n) if a.losses.uncounted() => format!("at least {} LOST", count(n)),
+            Some(n) => format!("{} LOST", count(n)),
+            None => "an unknown number LOST".to_owned(),
         });
-        line!(self, "{}: {}", self.bold(a.trace.path()), facts.join(", "));
+        line!(self, "{}: {}", self.bold(&printable(a.trace.path())), facts.join(", "));
         if a.window.is_cut() {
             let rel = |ns: u64| duration(ns.saturating_sub(a.window.trace_start_ns));
             line!(self, "only {} to {} of it", rel(a.window.from_ns), rel(a.window.from_ns + a.window.len_ns()));
@@ -97,7 +99,7 @@ impl Report<'_> {
     fn wrapped(&mut self, indent: &str, text: &str) {
         let mut row = indent.to_owned();
         let mut empty = true;
-        for word in text.split(' ') {
+        for word in printable(text).split(' ') {
             if !empty && row.chars().count() + 1 + word.chars().count() > WIDTH {
                 line!(self, "{row}");
                 row = " ".repeat(indent.chars().count());
@@ -119,7 +121,12 @@ impl Report<'_> {
             a.phases.iter().enumerate().filter(|(_, p)| wanted(p.phase.process)).collect();
         phases.sort_by_key(|(i, p)| (std::cmp::Reverse(p.phase.len_ns()), *i));
         if phases.is_empty() {
-            line!(self, "{}", self.bold("No CUDA call was recorded: nothing can be said about a GPU's feed."));
+            let text = if a.phases.is_empty() {
+                "No CUDA call was recorded: nothing can be said about a GPU's feed."
+            } else {
+                "The chosen processes made no CUDA call: nothing can be said about a GPU's feed."
+            };
+            line!(self, "{}", self.bold(text));
             return;
         }
         for (number, p) in phases {
@@ -135,6 +142,7 @@ impl Report<'_> {
                 Some(i) if i.severity > Severity::Low => {
                     let what = match i.kind {
                         "cpu-contention" => "CPU contention",
+                        "cpu-quota" => "a CPU quota",
                         "busy-main" => "its main thread being busy",
                         _ => "waiting for its own workers",
                     };
@@ -201,7 +209,7 @@ impl Report<'_> {
         ids.sort_by_key(|&id| {
             let f = a.figures(id);
             let rank = u8::from(!has_calls(id)) + u8::from(!related(id));
-            (rank, std::cmp::Reverse(f.on_cpu_ns + f.off_cpu.spent.runnable_ns), id)
+            (rank, std::cmp::Reverse(f.on_cpu_ns.saturating_add(f.off_cpu.spent.runnable_ns)), id)
         });
         ids.truncate(most);
         ids
@@ -211,7 +219,7 @@ impl Report<'_> {
     fn is_to_blame(&self, id: ProcessId) -> bool {
         self.a.phases.iter().any(|p| {
             let held = |map: &std::collections::BTreeMap<ProcessId, u64>| {
-                map.get(&id).is_some_and(|&ns| ns * 10 >= map.values().sum::<u64>() && ns > 0)
+                map.get(&id).is_some_and(|&ns| ns.saturating_mul(10) >= crate::sum(map.values().copied()) && ns > 0)
             };
             held(&p.helpers_behind) || held(&p.submitter_behind)
         })
@@ -265,7 +273,7 @@ impl Report<'_> {
         let plural = if threads == 1 { "" } else { "s" };
         line!(self, "{}{parent}, {threads} thread{plural}", self.bold(&a.label(id)));
         if let Some(args) = p.args {
-            line!(self, "  command      {}", short(&crate::printable(a.trace.string(args)), WIDTH - 15));
+            line!(self, "  command      {}", short(a.trace.string(args), WIDTH - 15));
         }
         let o = f.off_cpu;
         line!(self, "  on CPU       {}", duration(f.on_cpu_ns));
@@ -367,16 +375,20 @@ impl Report<'_> {
         if op.unreturned > 0 {
             odd.push(format!("{} never returned", count(op.unreturned)));
         }
+        if op.began_before > 0 {
+            odd.push(format!("{} more began before the recording", count(op.began_before)));
+        }
         if !odd.is_empty() {
             line!(self, "    of these calls {}", odd.join(", "));
         }
     }
 }
 
-/// A text cut to a width, with a mark where it was.
+/// A text fit for a terminal, cut to a width, with a mark where it was.
 fn short(text: &str, width: usize) -> String {
+    let text = printable(text);
     if text.chars().count() <= width {
-        return text.to_owned();
+        return text;
     }
     // The end of a label is its id: the middle goes.
     let chars: Vec<char> = text.chars().collect();

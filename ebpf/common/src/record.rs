@@ -331,7 +331,8 @@ pub const fn call_entry_args(used: usize) -> usize {
     match used {
         0 => 0,
         1 | 2 => 2,
-        _ => 5,
+        3..=5 => 5,
+        _ => 6,
     }
 }
 

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 /// Argument words that one entry record can carry.
-pub const SLOTS: usize = 5;
+pub const SLOTS: usize = 6;
 
 /// Functions that can be told apart; ids run from 0 below this.
 pub const MAX_FUNCTIONS: u32 = 4096;
@@ -91,8 +91,8 @@ mod tests {
     use core::mem::size_of;
 
     #[test]
-    fn spec_is_one_map_value_of_24_bytes() {
-        assert_eq!((size_of::<ArgSlot>(), size_of::<FunctionSpec>()), (4, 24));
+    fn spec_is_one_map_value_of_28_bytes() {
+        assert_eq!((size_of::<ArgSlot>(), size_of::<FunctionSpec>()), (4, 28));
     }
 
     #[test]

@@ -54,6 +54,7 @@ pub fn call_entry(ctx: ProbeContext) -> u32 {
     match call_entry_args(spec.used as usize) {
         0 => emit_entry::<0>(task, function, regs, spec),
         2 => emit_entry::<2>(task, function, regs, spec),
+        5 => emit_entry::<5>(task, function, regs, spec),
         _ => emit_entry::<SLOTS>(task, function, regs, spec),
     }
     0

@@ -50,7 +50,11 @@ impl Ring {
     pub(super) fn create(name: &str, size_bytes: u32) -> io::Result<Self> {
         let map_type = bpf_map_type::BPF_MAP_TYPE_RINGBUF as u32;
         let shape = MapShape { map_type, key_size: 0, value_size: 0, max_entries: size_bytes, flags: 0 };
-        let fd = sys::map_create(name, shape, None)?;
+        Self::over(sys::map_create(name, shape, None)?, size_bytes)
+    }
+
+    /// A ring over a descriptor that can be mapped as one.
+    pub(super) fn over(fd: OwnedFd, size_bytes: u32) -> io::Result<Self> {
         let page_bytes = sys::page_bytes();
         let consumer = Mapping::new(fd.as_fd(), page_bytes, 0, true)?;
         let producer = Mapping::new(fd.as_fd(), page_bytes + 2 * size_bytes as usize, page_bytes, false)?;

@@ -106,7 +106,7 @@ impl Plan<'_> {
         let cpu = if row.cpu == NO_CPU { "-".to_owned() } else { row.cpu.to_string() };
         let whose = tasks(kind, row).next().map_or_else(|| "-".to_owned(), |task| self.thread(task, row.ts_ns));
         // Writing to a string cannot fail.
-        let _ = write!(line, "{time:>15} {cpu:>4}  {whose:<24} {:<18}", kind.name);
+        let _ = write!(line, "{time:>15} {cpu:>4}  {whose:<24} {:<18}", one_line(&kind.name));
         for (column, word) in fields(kind, row) {
             let Some(word) = word else { continue };
             let value = if column.is(Unit::Task) {
@@ -115,7 +115,7 @@ impl Plan<'_> {
             } else {
                 quoted(&self.trace.show(column, word))
             };
-            let _ = write!(line, " {}={value}", column.name);
+            let _ = write!(line, " {}={value}", one_line(&column.name));
         }
         line.truncate(line.trim_end().len());
     }

@@ -28,7 +28,7 @@ pub(super) fn run(trace: &Trace, out: &mut impl Write) -> Result<Ending> {
     for line in &recorded.lines {
         writeln!(out, "{}", one_line(line)).context("cannot write")?;
     }
-    let path = trace.path();
+    let path = one_line(trace.path());
     let while_recording = match (recorded.events, recorded.unknown) {
         (0, false) => String::new(),
         (events, unknown) => {

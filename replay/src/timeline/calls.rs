@@ -59,7 +59,7 @@ impl Stack {
         {
             let dur = o.end_ns - o.start_ns;
             if let Some(outer) = self.open.last_mut() {
-                outer.inner_ns += dur;
+                outer.inner_ns = outer.inner_ns.saturating_add(dur);
             }
             tell(&CallSpan {
                 start_ns: o.start_ns,

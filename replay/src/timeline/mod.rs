@@ -155,21 +155,8 @@ impl<'t> Timeline<'t> {
     }
 
     fn switch(&mut self, ts: u64, cpu: u32, e: &Switch, sink: &mut impl Sink) {
-        let before = self.cpus.current(cpu);
-        if let Some((task, _)) = before
-            && task != e.prev
-            && task != TaskId(0)
-        {
-            // It left without being seen, nobody knows when.
-            self.settle(ts, task, sink);
-            if let Some(t) = self.tasks.get_mut(task.index()) {
-                t.forget(ts);
-                self.repairs.dropped += 1;
-            }
-            self.cpus.vacate(cpu);
-        }
+        self.prove_running(ts, cpu, e.prev, sink);
         if e.prev != TaskId(0) {
-            self.prove_running(ts, cpu, e.prev, sink);
             self.settle(ts, e.prev, sink);
             self.leave(ts, cpu, e, sink);
         }
@@ -208,21 +195,22 @@ impl<'t> Timeline<'t> {
     /// its switch-in went unreported: it is put where its wakeup was, or where the CPU last changed
     /// hands if that was later.
     fn prove_running(&mut self, ts: u64, cpu: u32, task: TaskId, sink: &mut impl Sink) {
+        let contradicted = self.unseat_other(ts, cpu, task, sink);
         if task == TaskId(0) {
             return;
         }
         let Some(t) = self.tasks.get(task.index()) else { return };
         match t.now {
             Now::Running { .. } => {}
-            Now::Waiting { runnable_ns: Some(since), .. } => {
+            Now::Waiting { runnable_ns: Some(since), .. } if !contradicted => {
                 let at = since.max(self.cpus.changed(cpu)).min(ts);
                 self.settle(at, task, sink);
                 self.repairs.synthesised += 1;
                 self.cpus.occupy(cpu, at, task);
                 self.enter_cpu(at, cpu, task, true, sink);
             }
-            Now::Waiting { runnable_ns: None, .. } => {
-                // Nothing woke it, yet it runs: when it began is unknown.
+            Now::Waiting { .. } => {
+                // Nothing woke it, or somebody else is known to have been here since: when it began to run is unknown.
                 self.settle(ts, task, sink);
                 self.repairs.dropped += 1;
                 if let Some(t) = self.tasks.get_mut(task.index()) {
@@ -235,11 +223,24 @@ impl<'t> Timeline<'t> {
                 if let Some(t) = self.tasks.get_mut(task.index()) {
                     t.runs_unseen(ts, cpu);
                 }
-                if self.cpus.current(cpu).is_none_or(|(now, _)| now == TaskId(0)) {
-                    self.cpus.occupy(cpu, ts, task);
-                }
+                self.cpus.occupy(cpu, ts, task);
             }
         }
+    }
+
+    /// `task` is on this CPU: whoever else was last seen to take it left without being seen, nobody knows when. True
+    /// where there was somebody.
+    fn unseat_other(&mut self, ts: u64, cpu: u32, task: TaskId, sink: &mut impl Sink) -> bool {
+        let Some((other, _)) = self.cpus.current(cpu).filter(|(now, _)| *now != task && *now != TaskId(0)) else {
+            return false;
+        };
+        self.settle(ts, other, sink);
+        if let Some(t) = self.tasks.get_mut(other.index()) {
+            t.forget(ts);
+            self.repairs.dropped += 1;
+        }
+        self.cpus.vacate(cpu);
+        true
     }
 
     fn waking(&mut self, ts: u64, e: &Waking) {

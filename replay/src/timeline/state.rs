@@ -108,10 +108,11 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// All of it.
+    /// All of it. Like every sum here it stays at the largest number that there is: times of a damaged file may be any.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
-        self.running_ns + self.runnable_ns + self.throttled_ns + self.blocked_ns
+        let rest = self.runnable_ns.saturating_add(self.throttled_ns).saturating_add(self.blocked_ns);
+        self.running_ns.saturating_add(rest)
     }
 }
 
@@ -129,10 +130,10 @@ impl std::ops::Sub for Spent {
 
 impl std::ops::AddAssign for Spent {
     fn add_assign(&mut self, other: Spent) {
-        self.running_ns += other.running_ns;
-        self.runnable_ns += other.runnable_ns;
-        self.throttled_ns += other.throttled_ns;
-        self.blocked_ns += other.blocked_ns;
+        self.running_ns = self.running_ns.saturating_add(other.running_ns);
+        self.runnable_ns = self.runnable_ns.saturating_add(other.runnable_ns);
+        self.throttled_ns = self.throttled_ns.saturating_add(other.throttled_ns);
+        self.blocked_ns = self.blocked_ns.saturating_add(other.blocked_ns);
     }
 }
 

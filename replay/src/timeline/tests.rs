@@ -268,3 +268,33 @@ fn the_spec_has_the_limits_of_the_walk() {
     let remembered = format!("{thousands},{rest:03} stretches");
     assert!(spec.contains(&remembered), "{remembered}");
 }
+
+#[test]
+fn where_switches_were_lost_nobody_is_given_a_time_that_nobody_saw() {
+    // `a` takes the CPU, and then `b` leaves it: when one went and the other came is unknown.
+    let mut f = Fixture::new();
+    let (a, b) = (f.task(1, 1), f.task(2, 2));
+    f.switch(0, 0, b, PREEMPTED, IDLE);
+    f.switch(100, 0, IDLE, R, a);
+    f.switch(900, 0, b, S, IDLE);
+    let (told, repairs) = walk(f);
+    assert_eq!((repairs.synthesised, repairs.dropped), (0, 2));
+    assert!(told.stays.iter().all(|s| s.back.is_none()), "{:?}", told.stays);
+    assert!(told.runs.iter().all(|r| r.end_ns == Some(r.start_ns)), "{:?}", told.runs);
+
+    // The same where a call of `b` is what shows it.
+    let mut f = Fixture::new();
+    let (a, b) = (f.task(1, 1), f.task(2, 2));
+    let func = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+    f.switch(0, 0, b, PREEMPTED, IDLE);
+    f.switch(100, 0, IDLE, R, a);
+    f.call(500, 0, b, func, 50);
+    f.switch(900, 0, b, S, IDLE);
+    let (told, repairs) = walk(f);
+    assert_eq!((repairs.synthesised, repairs.dropped), (0, 2));
+    assert_eq!(told.calls[0].spent.running_ns, 50);
+    assert_eq!(
+        told.runs.iter().map(|r| (r.task, r.start_ns, r.before)).collect::<Vec<_>>(),
+        [(b, 0, true), (b, 500, true)]
+    );
+}

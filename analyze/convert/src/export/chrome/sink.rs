@@ -486,7 +486,12 @@ impl<W: Write> Sink for ChromeSink<'_, W> {
             Waker::Unknown => None,
         };
         self.state(stay.task, "blocked", (stay.out_ns, runnable_ns), |o| {
-            o.address("state", stay.prev_state);
+            // Nobody saw it leave: neither when nor in which state.
+            if stay.before {
+                o.text("began", "before this");
+            } else {
+                o.address("state", stay.prev_state);
+            }
             if let Some(syscall) = stay.syscall {
                 o.number("syscall", syscall);
             }

@@ -84,6 +84,23 @@ fn name(f: &mut Fixture, ts: u64, task: TaskId, text: &str) {
 }
 
 #[test]
+fn a_stay_that_began_before_the_trace_says_so() {
+    let mut f = Fixture::new();
+    let (a, b) = (f.task(7, 7), f.task(8, 8));
+    f.switch(100, 0, TaskId(0), 0, a);
+    f.switch(200, 0, a, 1, b);
+    f.switch(900, 0, b, 1, TaskId(0));
+    f.switch(950, 0, TaskId(0), 0, a);
+    let (events, _) = exported(&f.finish());
+    let began = |tid: u64| {
+        let slice = slices(&events, "state").into_iter().find(|e| e["name"] == "blocked" && e["pid"] == tid).unwrap();
+        (slice["args"]["began"].clone(), slice["args"]["state"].is_null())
+    };
+    assert_eq!(began(8), ("before this".into(), true));
+    assert_eq!(began(7), (Value::Null, false));
+}
+
+#[test]
 fn calls_nest_and_keep_what_is_known_of_them() {
     let mut f = Fixture::new();
     let main = f.task(7, 7);

@@ -32,39 +32,62 @@ pub struct FunctionInfo {
 
 /// A dictionary entry that can be written to and read from a chunk.
 pub(crate) trait Entry: Sized {
-    fn write(&self, out: &mut Vec<u8>);
-    fn read(r: &mut Reader) -> Result<Self>;
+    /// `before` is the entry before it in the same chunk.
+    fn write(&self, before: Option<&Self>, out: &mut Vec<u8>);
+    fn read(r: &mut Reader, before: Option<&Self>) -> Result<Self>;
 }
 
 impl Entry for Box<str> {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         put_string(out, self);
     }
-    fn read(r: &mut Reader) -> Result<Self> {
+    fn read(r: &mut Reader, _: Option<&Self>) -> Result<Self> {
         r.string().map(Into::into)
     }
 }
 
 impl Entry for Task {
-    fn write(&self, out: &mut Vec<u8>) {
-        put_varint(out, u64::from(self.pid));
-        put_varint(out, u64::from(self.tid));
-        // Unknown is 0, a known start one more than it is.
-        put_varint(out, self.start_ns.map_or(0, |s| s.saturating_add(1)));
+    fn write(&self, before: Option<&Self>, out: &mut Vec<u8>) {
+        let before = before.copied().unwrap_or(IDLE);
+        put_varint(out, distance(self.pid, before.pid));
+        put_varint(out, distance(self.tid, self.pid));
+        // Unknown is 0, a known start one more than its distance.
+        let start = |start: u64| zigzag(start.wrapping_sub(before.start_ns.unwrap_or(0)).cast_signed());
+        put_varint(out, self.start_ns.map_or(0, |s| start(s).saturating_add(1)));
     }
-    fn read(r: &mut Reader) -> Result<Self> {
-        let mut id = || u32::try_from(r.varint()?).map_err(|_| Malformed("a task id exceeds 32 bits"));
-        Ok(Self { pid: id()?, tid: id()?, start_ns: r.varint()?.checked_sub(1) })
+    fn read(r: &mut Reader, before: Option<&Self>) -> Result<Self> {
+        let before = before.copied().unwrap_or(IDLE);
+        let mut id = |from: u32| {
+            let id = i64::from(from).checked_add(unzigzag(r.varint()?));
+            id.and_then(|id| u32::try_from(id).ok()).ok_or(Malformed("a task id exceeds 32 bits"))
+        };
+        let pid = id(before.pid)?;
+        let tid = id(pid)?;
+        let from = before.start_ns.unwrap_or(0);
+        let start_ns = r.varint()?.checked_sub(1).map(|s| from.wrapping_add(unzigzag(s).cast_unsigned()));
+        Ok(Self { pid, tid, start_ns })
     }
 }
 
+fn distance(id: u32, from: u32) -> u64 {
+    zigzag(i64::from(id) - i64::from(from))
+}
+
+fn zigzag(n: i64) -> u64 {
+    ((n << 1) ^ (n >> 63)).cast_unsigned()
+}
+
+fn unzigzag(n: u64) -> i64 {
+    ((n >> 1) ^ (n & 1).wrapping_neg()).cast_signed()
+}
+
 impl Entry for FunctionInfo {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         out.push(self.layer as u8);
         out.push(self.class as u8);
         put_string(out, &self.symbol);
     }
-    fn read(r: &mut Reader) -> Result<Self> {
+    fn read(r: &mut Reader, _: Option<&Self>) -> Result<Self> {
         Ok(Self {
             // What a later version brings is something that this one has no rules for.
             layer: Layer::from_number(r.u8()?).unwrap_or(Layer::Other),
@@ -76,11 +99,11 @@ impl Entry for FunctionInfo {
 
 /// A key and its value.
 impl Entry for (String, String) {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write(&self, _: Option<&Self>, out: &mut Vec<u8>) {
         put_string(out, &self.0);
         put_string(out, &self.1);
     }
-    fn read(r: &mut Reader) -> Result<Self> {
+    fn read(r: &mut Reader, _: Option<&Self>) -> Result<Self> {
         Ok((r.string()?.to_owned(), r.string()?.to_owned()))
     }
 }
@@ -94,11 +117,13 @@ pub(crate) fn write_entries<E: Entry>(first: usize, entries: &[E]) -> (Vec<u8>, 
     let mut out = Vec::new();
     put_len(&mut out, first);
     let mut taken = 0;
+    let mut before = None;
     for entry in entries {
         if out.len() >= FULL {
             break;
         }
-        entry.write(&mut out);
+        entry.write(before, &mut out);
+        before = Some(entry);
         taken += 1;
     }
     (out, taken)
@@ -162,9 +187,10 @@ pub(crate) fn read_entries<E: Entry + Clone>(
         if table.len() >= MAX_ENTRIES {
             return Err(Malformed("a dictionary exceeds its cap"));
         }
-        let before = r.len();
-        let entry = E::read(&mut r)?;
-        allowance.take((before - r.len()) as u64 + ENTRY_COST)?;
+        let left = r.len();
+        let before = table.get(first..).and_then(<[E]>::last);
+        let entry = E::read(&mut r, before)?;
+        allowance.take((left - r.len()) as u64 + ENTRY_COST)?;
         table.push(entry);
     }
     Ok(())

@@ -26,15 +26,14 @@ pub(crate) fn read(bytes: &[u8]) -> std::result::Result<Vec<IndexEntry>, String>
     if !bytes.len().is_multiple_of(INDEX_ENTRY_LEN) {
         return Err("the index has a broken entry".to_owned());
     }
-    bytes
-        .chunks_exact(INDEX_ENTRY_LEN)
-        .map(|entry| {
-            let mut r = Reader::new(entry);
-            let offset = r.u64().map_err(|e| e.to_string())?;
-            let header = r.bytes(CHUNK_HEADER_LEN).map_err(|e| e.to_string())?;
-            Ok(IndexEntry { offset, header: ChunkHeader::from_bytes(header)? })
-        })
-        .collect()
+    let mut entries = Vec::with_capacity(bytes.len() / INDEX_ENTRY_LEN);
+    for entry in bytes.chunks_exact(INDEX_ENTRY_LEN) {
+        let mut r = Reader::new(entry);
+        let offset = r.u64().map_err(|e| e.to_string())?;
+        let header = r.bytes(CHUNK_HEADER_LEN).map_err(|e| e.to_string())?;
+        entries.push(IndexEntry { offset, header: ChunkHeader::from_bytes(header)? });
+    }
+    Ok(entries)
 }
 
 /// The payload of the last chunk of a complete file.

@@ -66,9 +66,28 @@ pub const TRANSFORM_DICT: u8 = 4;
 pub const TRANSFORM_FOLLOW: u8 = 5;
 /// Column transform: run lengths.
 pub const TRANSFORM_RUNS: u8 = 6;
+/// Column transform: what this column held in the last row that agrees in other columns, or a new
+/// value.
+pub const TRANSFORM_RECALL: u8 = 7;
 
 /// Names of the transforms, by number.
-pub const TRANSFORM_NAMES: [&str; 7] = ["const", "offset", "rise", "step", "dict", "follow", "runs"];
+pub const TRANSFORM_NAMES: [&str; 8] = ["const", "offset", "rise", "step", "dict", "follow", "runs", "recall"];
+
+/// Slots in which a recalled column remembers its words.
+pub const RECALL_SLOTS: usize = 4096;
+/// Slots in which it remembers what a row held that was the first of its slot.
+pub const RECALL_DEFAULTS: usize = 16;
+/// Factor of the second column in the number of a slot.
+pub const RECALL_STRIDE: u64 = 1021;
+
+/// Form of numbers: this and the digits in the size byte; forms up to 8 are the width of byte planes.
+pub const FORM_SCALED: u8 = 16;
+/// Form of numbers: varint length and a standalone pcodec file of them.
+pub const FORM_PCO: u8 = 32;
+/// Digits in the size byte at most.
+pub const SCALED_MAX_DIGITS: u8 = 4;
+/// Digits behind the size byte at most, per number.
+pub const SCALED_MAX_SHIFT: u32 = 56;
 
 /// Byte plane: one byte, the same for every row.
 pub const PLANE_CONST: u8 = 0;
@@ -76,6 +95,10 @@ pub const PLANE_CONST: u8 = 0;
 pub const PLANE_RAW: u8 = 1;
 /// Byte plane: varint length and one zstd frame.
 pub const PLANE_ZSTD: u8 = 2;
+/// Added to the mode of a plane of few values: several rows share a byte.
+pub const PLANE_PACKED: u8 = 4;
+/// Values of a packed plane at most.
+pub const PACKED_MAX_BASE: u8 = 16;
 
 /// Rows of one block at most. With the caps below it bounds what a reader allocates per block.
 pub const MAX_ROWS: usize = 1 << 18;

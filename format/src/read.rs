@@ -44,6 +44,8 @@ pub struct StoredColumn {
     pub transform: u8,
     /// Bytes that its values take.
     pub len_bytes: u32,
+    /// Smallest and largest known word; none where every word is "not known".
+    pub range: Option<(u64, u64)>,
 }
 
 impl StoredColumn {
@@ -80,6 +82,8 @@ pub struct Batch {
     /// Columns by id; what is not decoded is empty.
     columns: Vec<Vec<u64>>,
     present: Vec<bool>,
+    /// What a column holds in every row, if that is known: it need not be written again.
+    constant: Vec<Option<u64>>,
 }
 
 impl Batch {
@@ -95,6 +99,7 @@ impl Batch {
             runs: Vec::new(),
             columns: Vec::new(),
             present: Vec::new(),
+            constant: Vec::new(),
         })
     }
 
@@ -239,8 +244,15 @@ impl Trace {
                 return Err(Error::Unsupported { what: format!("chunk type {t}"), offset: c.offset });
             }
         }
-        self.blocks = self.chunks.iter().filter(|c| c.header.chunk_type == CHUNK_BLOCK).copied().collect();
-        self.blocks.sort_by_key(|b| (b.header.ts_min, b.header.seq));
+        let is_block = |c: &IndexEntry| c.header.chunk_type == CHUNK_BLOCK;
+        // Sorting the keys moves less than sorting the blocks.
+        let mut order: Vec<(u64, u32, u32)> = (0..)
+            .zip(&self.chunks)
+            .filter(|(_, c)| is_block(c))
+            .map(|(i, c)| (c.header.ts_min, c.header.seq, i))
+            .collect();
+        order.sort();
+        self.blocks = order.into_iter().filter_map(|(.., i)| self.chunks.get(i as usize).copied()).collect();
         Ok(())
     }
 
@@ -349,11 +361,10 @@ impl Trace {
 
     fn read_dictionaries(&mut self) -> Result<(), Error> {
         let mut gaps = Allowance::new(self.len);
-        for chunk in self.chunks.clone() {
+        let dictionaries = CHUNK_SCHEMA..=CHUNK_FUNCTIONS;
+        let chunks = self.chunks.iter().filter(|c| dictionaries.contains(&c.header.chunk_type));
+        for chunk in chunks.copied().collect::<Vec<_>>() {
             let t = chunk.header.chunk_type;
-            if !(CHUNK_SCHEMA..=CHUNK_FUNCTIONS).contains(&t) {
-                continue;
-            }
             let lost_bytes = self.damage.iter().map(|d| d.len).fold(0, u64::saturating_add);
             let read = self.whole_payload(&chunk).and_then(|bytes| {
                 let lost = FunctionInfo {
@@ -464,7 +475,15 @@ impl Trace {
             return Err(broken(format!("directory crc {crc:#010x}, expected {:#010x}", h.head_crc)));
         }
         let entries = block::read_directory(&head, h.rows).map_err(|e| broken(e.to_string()))?;
-        Ok(entries.iter().map(|e| StoredColumn { id: e.id, transform: e.transform, len_bytes: e.len }).collect())
+        let range = |e: &Entry| match e.nullable {
+            // "Not known" is stored as 0, below all words.
+            true => e.max.checked_sub(1).map(|max| (e.min.saturating_sub(1), max)),
+            false => Some((e.min, e.max)),
+        };
+        Ok(entries
+            .iter()
+            .map(|e| StoredColumn { id: e.id, transform: e.transform, len_bytes: e.len, range: range(e) })
+            .collect())
     }
 
     /// Checks what reading leaves unchecked: that the chunk's header stands in the file as the index
@@ -671,53 +690,75 @@ impl Trace {
 
 impl Batch {
     fn decode(&mut self, entries: &[Entry], body: &[u8], rows: usize, only: Option<&[u8]>) -> Result<(), String> {
-        // Times and followers need the runs of CPUs, followers their leaders.
-        let mut order: Vec<(usize, &Entry)> = Vec::with_capacity(entries.len());
+        let mut todo: Vec<(usize, &Entry)> = Vec::with_capacity(entries.len());
         let mut start = 0;
-        let mut places = Vec::with_capacity(entries.len());
         for e in entries {
-            places.push(start);
+            todo.push((start, e));
             start += e.len as usize;
         }
         if start != body.len() {
             return Err(format!("columns of {start} bytes in a body of {}", body.len()));
         }
-        let wanted = |e: &Entry| {
-            only.is_none_or(|ids| {
-                let followed = |f: &&Entry| f.leader == e.id && f.leader != 0 && ids.contains(&f.id);
-                e.id == CPU || ids.contains(&e.id) || entries.iter().any(|f| followed(&f))
-            })
-        };
-        order.extend(places.iter().copied().zip(entries).filter(|(_, e)| wanted(e)));
-        order.sort_by_key(|(_, e)| (e.id != CPU, e.leader != 0));
-        for (start, e) in order {
-            let name = |problem: &dyn std::fmt::Display| format!("column {}: {problem}", e.id);
+        if let Some(ids) = only {
+            // CPUs give the runs; what a column is derived from comes with it.
+            let mut wanted = [false; 256];
+            ids.iter().chain([&CPU]).for_each(|&id| wanted[usize::from(id)] = true);
+            for _ in entries {
+                for e in entries.iter().filter(|e| wanted[usize::from(e.id)]).collect::<Vec<_>>() {
+                    e.sources.iter().filter(|&&id| id != 0).for_each(|&id| wanted[usize::from(id)] = true);
+                }
+            }
+            todo.retain(|(_, e)| wanted[usize::from(e.id)]);
+        }
+        // CPUs first, then whatever has all that it is derived from.
+        todo.sort_by_key(|(_, e)| e.id != CPU);
+        while !todo.is_empty() {
+            let ready =
+                todo.iter().position(|(_, e)| todo.iter().all(|(_, other)| other.id == e.id || !e.needs(other.id)));
+            let Some(ready) = ready else { return Err("columns are derived from each other".to_owned()) };
+            let (start, e) = todo.remove(ready);
             let bytes = body.get(start..start + e.len as usize).unwrap_or_default();
-            let crc = crc32c::crc32c(bytes);
-            if e.len > 0 && crc != e.crc {
-                return Err(name(&format_args!("crc {crc:#010x}, expected {:#010x}", e.crc)));
-            }
-            let id = usize::from(e.id);
-            if self.columns.len() <= id {
-                self.columns.resize_with(id + 1, Vec::new);
-                self.present.resize(id + 1, false);
-            }
-            if self.present[id] {
-                return Err(name(&"it stands twice"));
-            }
-            let mut out = std::mem::take(&mut self.columns[id]);
-            let has_leader = e.leader != 0 && self.present.get(usize::from(e.leader)).copied().unwrap_or(false);
-            let leader = has_leader.then(|| self.columns[usize::from(e.leader)].as_slice());
-            let at = Context { runs: &self.runs, leader };
-            let decoded = column::decode(&mut self.codec, e, bytes, rows, at, &mut out);
-            self.columns[id] = out;
-            decoded.map_err(|m| name(&m))?;
-            self.present[id] = true;
-            if e.id == CPU {
-                column::runs_of(&self.columns[id], &mut self.runs);
-            }
+            self.decode_column(e, bytes, rows).map_err(|problem| format!("column {}: {problem}", e.id))?;
         }
         self.rows = rows;
+        Ok(())
+    }
+
+    fn decode_column(&mut self, e: &Entry, bytes: &[u8], rows: usize) -> Result<(), String> {
+        let crc = crc32c::crc32c(bytes);
+        if e.len > 0 && crc != e.crc {
+            return Err(format!("crc {crc:#010x}, expected {:#010x}", e.crc));
+        }
+        let id = usize::from(e.id);
+        if self.columns.len() <= id {
+            self.columns.resize_with(id + 1, Vec::new);
+            self.present.resize(id + 1, false);
+            self.constant.resize(id + 1, None);
+        }
+        if self.present[id] {
+            return Err("it stands twice".to_owned());
+        }
+        let constant = e.constant();
+        if e.id != CPU && constant.is_some() && self.constant[id] == constant && self.columns[id].len() >= rows {
+            self.columns[id].truncate(rows);
+            self.present[id] = true;
+            return Ok(());
+        }
+        let mut out = std::mem::take(&mut self.columns[id]);
+        let sources = e.sources.map(|id| {
+            let present = id != 0 && self.present.get(usize::from(id)).copied().unwrap_or(false);
+            present.then(|| self.columns[usize::from(id)].as_slice())
+        });
+        let at = Context { runs: &self.runs, sources };
+        let decoded = column::decode(&mut self.codec, e, bytes, rows, at, &mut out);
+        self.columns[id] = out;
+        self.constant[id] = None;
+        decoded.map_err(|m| m.to_string())?;
+        self.constant[id] = constant;
+        self.present[id] = true;
+        if e.id == CPU {
+            column::runs_of(&self.columns[id], &mut self.runs);
+        }
         Ok(())
     }
 }

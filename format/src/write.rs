@@ -5,8 +5,8 @@ mod copy;
 use std::collections::HashMap;
 use std::io::Write;
 
-use crate::block::Pending;
-use crate::catalog::{EVENTS, Event, FuncId, Kind, StrId, TaskId};
+use crate::block::{Pending, Sealer};
+use crate::catalog::{Body, EVENTS, Event, FuncId, Kind, StrId, TaskId};
 use crate::chunk::ChunkHeader;
 use crate::column::Codec;
 use crate::dictionary::{self, FunctionInfo, IDLE, Task};
@@ -28,13 +28,15 @@ pub struct WriterOptions {
     pub level: i32,
     /// Rows after which a block is sealed, at most [`crate::layout::MAX_ROWS`].
     pub seal_rows: usize,
+    /// Try every way to store a column and take the smallest: for rewriting a file offline.
+    pub thorough: bool,
     /// Age after which [`TraceWriter::tick`] seals a block, nanoseconds.
     pub seal_ns: u64,
 }
 
 impl Default for WriterOptions {
     fn default() -> Self {
-        Self { level: 1, seal_rows: SEAL_ROWS, seal_ns: SEAL_NS }
+        Self { level: 1, seal_rows: SEAL_ROWS, thorough: false, seal_ns: SEAL_NS }
     }
 }
 
@@ -60,7 +62,7 @@ pub struct TraceWriter<W: Write> {
     pending: Vec<Pending>,
     /// Time of the latest [`TraceWriter::tick`].
     now_ns: u64,
-    row: Vec<u64>,
+    sealer: Sealer,
     payload: Vec<u8>,
     strings: Dictionary<Box<str>>,
     string_ids: HashMap<Box<str>, StrId>,
@@ -89,6 +91,15 @@ impl<E> Dictionary<E> {
     }
 }
 
+/// Place of a kind in the table of kinds.
+const fn place_of(kind: Kind) -> usize {
+    let mut at = 0;
+    while at < EVENTS.len() && EVENTS[at].kind as u16 != kind as u16 {
+        at += 1;
+    }
+    at
+}
+
 impl<W: Write> TraceWriter<W> {
     /// Begins a file: writes its header and schema.
     ///
@@ -108,10 +119,10 @@ impl<W: Write> TraceWriter<W> {
             out,
             offset: 0,
             options: WriterOptions { seal_rows: options.seal_rows.clamp(1, crate::layout::MAX_ROWS), ..options },
-            codec: Codec::new(options.level)?,
+            codec: Codec::new(options.level)?.thorough(options.thorough),
             pending: EVENTS.iter().map(Pending::new).collect(),
             now_ns: 0,
-            row: Vec::new(),
+            sealer: Sealer::default(),
             payload: Vec::new(),
             strings: Dictionary::new(vec!["".into()]),
             string_ids: HashMap::from([("".into(), StrId(0))]),
@@ -163,17 +174,22 @@ impl<W: Write> TraceWriter<W> {
     /// # Errors
     /// [`Error::Io`] when the file does not take the bytes.
     pub fn push<E: Event>(&mut self, ts_ns: u64, cpu: u32, event: &E) -> Result<(), Error> {
-        let Some(at) = EVENTS.iter().position(|k| k.kind == E::KIND) else { return Ok(()) };
-        self.row.clear();
-        self.row.extend([ts_ns, u64::from(cpu)]);
-        event.push_words(&mut self.row);
-        let pending = &mut self.pending[at];
+        let at = const { place_of(E::KIND) };
+        let Some(pending) = self.pending.get_mut(at) else { return Ok(()) };
         if pending.rows() == 0 {
             pending.since_ns = self.now_ns;
         }
-        pending.push(&self.row);
+        pending.push(cpu, &event.row(ts_ns, cpu));
         self.events += 1;
         if pending.rows() >= self.options.seal_rows { self.seal(at) } else { Ok(()) }
+    }
+
+    /// Takes one event of any kind.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file does not take the bytes.
+    pub fn push_any(&mut self, ts_ns: u64, cpu: u32, event: &Body) -> Result<(), Error> {
+        event.push_to(self, ts_ns, cpu)
     }
 
     /// Tells the time on a clock of the caller's choice, and seals every block whose first row came
@@ -255,7 +271,7 @@ impl<W: Write> TraceWriter<W> {
         let mut payload = std::mem::take(&mut self.payload);
         let pending = &mut self.pending[at];
         let kind = pending.kind.kind;
-        let sealed = pending.seal(&mut self.codec, &mut payload);
+        let sealed = pending.seal(&mut self.codec, &mut self.sealer, &mut payload);
         let header = ChunkHeader {
             chunk_type: CHUNK_BLOCK,
             flags: 0,

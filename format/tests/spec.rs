@@ -46,8 +46,10 @@ fn constants() -> BTreeMap<&'static str, String> {
         numbers: FILE_HEADER_LEN VERSION_MAJOR VERSION_MINOR CHUNK_HEADER_LEN CHUNK_ALIGN CHUNK_SCHEMA CHUNK_META
             CHUNK_STRINGS CHUNK_TASKS CHUNK_FUNCTIONS CHUNK_BLOCK CHUNK_INDEX CHUNK_FOOTER FLAG_ANCILLARY FLAG_ZSTD
             FOOTER_PAYLOAD_LEN NO_INDEX INDEX_ENTRY_LEN CPU_SEVERAL TRANSFORM_CONST TRANSFORM_OFFSET TRANSFORM_RISE
-            TRANSFORM_STEP TRANSFORM_DICT TRANSFORM_FOLLOW TRANSFORM_RUNS PLANE_CONST PLANE_RAW PLANE_ZSTD CODE_NULLABLE MAX_NAMES MAX_ROWS
-            MAX_COLUMNS MAX_KINDS MAX_PAYLOAD MAX_ENTRIES DICTIONARY_FREE DICTIONARY_PER_BYTE ENTRY_COST SEAL_ROWS SEAL_NS;
+            TRANSFORM_STEP TRANSFORM_DICT TRANSFORM_FOLLOW TRANSFORM_RUNS TRANSFORM_RECALL RECALL_SLOTS RECALL_DEFAULTS
+            RECALL_STRIDE FORM_SCALED FORM_PCO SCALED_MAX_DIGITS SCALED_MAX_SHIFT PLANE_CONST PLANE_RAW PLANE_ZSTD PLANE_PACKED
+            PACKED_MAX_BASE CODE_NULLABLE MAX_NAMES MAX_ROWS MAX_COLUMNS MAX_KINDS MAX_PAYLOAD MAX_ENTRIES DICTIONARY_FREE
+            DICTIONARY_PER_BYTE ENTRY_COST SEAL_ROWS SEAL_NS;
     }
 }
 
@@ -249,9 +251,9 @@ impl<'a> Walk<'a> {
             CHUNK_TASKS if self.at < end => {
                 self.varint("first");
                 while self.at < end {
-                    self.varint("process id");
-                    self.varint("thread id");
-                    self.varint("birth, plus 1");
+                    self.varint("process id, zigzag distance");
+                    self.varint("thread id, zigzag distance");
+                    self.varint("birth, zigzag distance plus 1");
                 }
             }
             CHUNK_BLOCK => self.block(end),

@@ -18,6 +18,8 @@ pub(crate) enum Command {
     Dump(DumpArgs),
     /// Describe a file: what it holds, how large each part is, what is missing.
     Inspect(FileArg),
+    /// Rewrite a file smaller: the same events, in larger blocks, compressed for as long as it takes.
+    Compact(CompactArgs),
     /// Check every byte of a file; exit with 0 only if it is whole and complete.
     Verify(FileArg),
     /// Write a whole and complete file of what can be read of a damaged one; what is lost is
@@ -42,6 +44,21 @@ pub(crate) struct FileArg {
     /// The recording.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompactArgs {
+    #[command(flatten)]
+    pub(crate) file: FileArg,
+    /// File to write; must not exist yet.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Overwrite the output.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// No progress bar and no summary.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Args)]

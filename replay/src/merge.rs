@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashSet};
 
-use ingero_format::catalog::{Body, CPU, END_OPEN, Kind, NULL, TS, event_kind};
+use ingero_format::catalog::{Body, CPU, END_OPEN, Kind, NULL, TS, Unit, event_kind};
 use ingero_format::{Batch, Error, IndexEntry, Trace};
 
 /// Places of the columns of a call.
@@ -39,8 +39,8 @@ pub struct LostBlock {
 /// that instant was done by the task that leaves), the others in the order in which their blocks were written.
 pub struct Merge<'t> {
     trace: &'t Trace,
-    /// Blocks that are still to be opened, last one first.
-    unopened: Vec<IndexEntry>,
+    /// Blocks that are still to be opened, by their places among the trace's, last one first.
+    unopened: Vec<u32>,
     /// Opened blocks by the place that the heap knows them by.
     open: Vec<Option<OpenBlock>>,
     free: Vec<usize>,
@@ -51,6 +51,32 @@ pub struct Merge<'t> {
     /// Tasks and functions of the calls that began at a time and have ended, found when needed.
     ended: (Option<u64>, HashSet<(u64, u64)>),
     lost: Vec<LostBlock>,
+    /// Columns to decode, by id; none for all.
+    columns: Option<Vec<u8>>,
+    tasks: Option<TaskCounts>,
+}
+
+/// How many wanted tasks there are below each id.
+struct TaskCounts(Vec<u32>);
+
+impl TaskCounts {
+    fn new(wanted: &[bool]) -> Self {
+        let mut count = 0;
+        let below = std::iter::once(0).chain(wanted.iter().map(|&w| {
+            count += u32::from(w);
+            count
+        }));
+        Self(below.collect())
+    }
+
+    /// Whether any of them has an id from `lo` to `hi`.
+    fn any_in(&self, (lo, hi): (u64, u64)) -> bool {
+        let below = |id: u64| {
+            let at = usize::try_from(id).unwrap_or(usize::MAX).min(self.0.len().saturating_sub(1));
+            self.0.get(at).copied().unwrap_or(0)
+        };
+        below(lo) < below(hi.saturating_add(1))
+    }
 }
 
 /// One row of any kind, known to this build or not.
@@ -144,7 +170,8 @@ impl<'t> Merge<'t> {
     /// All rows of the kinds whose numbers are `wanted`, for [`Merge::next_row`].
     #[must_use]
     pub fn rows(trace: &'t Trace, wanted: impl Fn(u16) -> bool) -> Self {
-        let mut unopened: Vec<IndexEntry> = trace.blocks().iter().filter(|b| wanted(b.header.kind)).copied().collect();
+        let blocks = (0..).zip(trace.blocks()).filter(|(_, b)| wanted(b.header.kind));
+        let mut unopened: Vec<u32> = blocks.map(|(place, _)| place).collect();
         unopened.reverse();
         Self {
             trace,
@@ -156,13 +183,41 @@ impl<'t> Merge<'t> {
             given: false,
             ended: (None, HashSet::new()),
             lost: Vec::new(),
+            columns: None,
+            tasks: None,
         }
+    }
+
+    /// Decodes these columns alone (by id), for [`Merge::next_row`]; time and CPU come with them.
+    #[must_use]
+    pub fn columns(mut self, ids: &[u8]) -> Self {
+        self.columns = Some([&[TS, CPU], ids].concat());
+        self
+    }
+
+    /// Leaves blocks unread that name none of the tasks that are wanted (by id), as far as the
+    /// smallest and largest id in them tell. What comes may still name others; blocks of kinds
+    /// without tasks are read.
+    #[must_use]
+    pub fn naming(mut self, wanted: &[bool]) -> Self {
+        self.tasks = Some(TaskCounts::new(wanted));
+        self
+    }
+
+    fn may_name(&self, block: &IndexEntry, tasks: &TaskCounts) -> Result<bool, Error> {
+        let Some(kind) = self.trace.kind_schema(block.header.kind) else { return Ok(true) };
+        let is_task = |id: u8| kind.columns.iter().any(|c| c.id == id && c.is(Unit::Task));
+        let stored = self.trace.stored_columns(block)?;
+        let mut named = stored.iter().filter(|c| is_task(c.id)).peekable();
+        Ok(named.peek().is_none() || named.any(|c| c.range.is_some_and(|range| tasks.any_in(range))))
     }
 
     /// Leaves blocks unread that hold nothing of a range. What comes may still lie outside of it.
     #[must_use]
     pub fn within(mut self, from_ns: u64, to_ns: u64) -> Self {
-        self.unopened.retain(|b| b.header.ts_max >= from_ns && b.header.ts_min < to_ns);
+        let blocks = self.trace.blocks();
+        let within = |b: &IndexEntry| b.header.ts_max >= from_ns && b.header.ts_min < to_ns;
+        self.unopened.retain(|&place| blocks.get(place as usize).is_some_and(within));
         self
     }
 
@@ -180,7 +235,7 @@ impl<'t> Merge<'t> {
 
     /// Opens every block that may hold an event before the earliest open one.
     fn open_due(&mut self) {
-        while let Some(block) = self.unopened.last() {
+        while let Some(block) = self.unopened.last().and_then(|&place| self.trace.blocks().get(place as usize)) {
             if self.heap.peek().is_some_and(|Reverse((ts, ..))| *ts < block.header.ts_min) {
                 return;
             }
@@ -195,13 +250,18 @@ impl<'t> Merge<'t> {
     }
 
     fn read(&mut self, block: &IndexEntry) -> Result<Option<OpenBlock>, Error> {
+        if let Some(tasks) = &self.tasks
+            && !self.may_name(block, tasks)?
+        {
+            return Ok(None);
+        }
         let number = block.header.kind;
         let kind = Kind::from_number(number);
         let mut batch = match self.spare.pop() {
             Some(batch) => batch,
             None => Batch::new()?,
         };
-        self.trace.read_block(block, &mut batch, None)?;
+        self.trace.read_block(block, &mut batch, self.columns.as_deref())?;
         let ids = match kind {
             Some(kind) => event_kind(kind).columns.iter().map(|c| (c.id, c.nullable)).collect(),
             None => vec![(TS, false), (CPU, false)],
@@ -317,6 +377,24 @@ mod tests {
     use super::*;
     use crate::fixture::Fixture;
     use ingero_format::catalog::Exit;
+
+    #[test]
+    fn blocks_that_cannot_name_a_task_stay_unread() {
+        let mut f = Fixture::with_rows(4);
+        let tasks: Vec<_> = (1..=10).map(|i| f.task(i, i)).collect();
+        for i in 0..40usize {
+            f.push(1000 + i as u64, 0, Exit { task: tasks[i / 4], group_dead: None });
+        }
+        let trace = f.finish();
+        let mut wanted = vec![false; trace.tasks().len()];
+        wanted[tasks[3].index()] = true;
+        let seen: Vec<Event> = Merge::new(&trace).naming(&wanted).collect();
+        assert_eq!(seen.iter().map(|e| e.ts_ns).collect::<Vec<_>>(), [1012, 1013, 1014, 1015]);
+        assert_eq!(Merge::new(&trace).naming(&[]).count(), 0);
+        let mut rows = Merge::rows(&trace, |_| true).columns(&[]);
+        let row = rows.next_row().unwrap();
+        assert_eq!((row.ts_ns, row.word(2)), (1000, None));
+    }
 
     #[test]
     fn events_come_in_time_order_whatever_their_blocks() {

@@ -81,6 +81,9 @@ pub enum Shape {
     Runs,
     /// Equal to what another column (by id) held in the row before on the same CPU.
     Follows(u8),
+    /// Often what this column held in the last row with the same words in one or two other columns
+    /// (by id; 0 for no second one).
+    Recalls(u8, u8),
 }
 
 /// One column of an event kind.
@@ -119,8 +122,10 @@ pub trait Event: Copy {
     const KIND: Kind;
     /// Columns of the kind, `ts_ns` and `cpu` included.
     const WIDTH: usize;
-    /// Appends the field words in column order to `row`, which already holds `ts_ns` and `cpu`.
-    fn push_words(&self, row: &mut Vec<u64>);
+    /// The words of a row.
+    type Row: AsRef<[u64]>;
+    /// The words of all columns in their order.
+    fn row(&self, ts_ns: u64, cpu: u32) -> Self::Row;
     /// The typed fields of a row: `word(i)` gives the word of the kind's ith column, `ts_ns` being
     /// the 0th and `cpu` the 1st.
     fn gather(word: impl FnMut(usize) -> u64) -> Self;
@@ -184,8 +189,10 @@ macro_rules! events {
             impl Event for $kind {
                 const KIND: Kind = Kind::$kind;
                 const WIDTH: usize = 2 $(+ { let _ = $cid; 1 })*;
-                fn push_words(&self, row: &mut Vec<u64>) {
-                    $(row.push(self.$col.to_word());)*
+                type Row = [u64; Self::WIDTH];
+                #[inline]
+                fn row(&self, ts_ns: u64, cpu: u32) -> Self::Row {
+                    [ts_ns, u64::from(cpu), $(self.$col.to_word(),)*]
                 }
                 fn gather(mut word: impl FnMut(usize) -> u64) -> Self {
                     let mut at = 1;
@@ -205,6 +212,17 @@ macro_rules! events {
             pub fn gather(kind: Kind, word: impl FnMut(usize) -> u64) -> Body {
                 match kind {
                     $(Kind::$kind => Body::$kind($kind::gather(word)),)*
+                }
+            }
+
+            pub(crate) fn push_to<W: std::io::Write>(
+                &self,
+                writer: &mut crate::TraceWriter<W>,
+                ts_ns: u64,
+                cpu: u32,
+            ) -> Result<(), crate::Error> {
+                match self {
+                    $(Body::$kind(fields) => writer.push(ts_ns, cpu, fields),)*
                 }
             }
 
@@ -271,19 +289,19 @@ events! {
         2 prev: TaskId = Unit::Task, Shape::Follows(5);
         /// State in which it left, bits as the tracepoint prints them: 0 R, 1 S, 2 D, 4 T, 8 t,
         /// 0x10 X, 0x20 Z, 0x40 P, 0x80 I, 0x100 R+ (preempted).
-        3 prev_state: u64 = Unit::Flags, Shape::Few;
+        3 prev_state: u64 = Unit::Flags, Shape::Recalls(2, 0);
         /// Kernel priority of `prev` (120 is nice 0).
         4 prev_prio: Option<u64> = Unit::Number, Shape::Follows(6);
         /// Task that took the CPU; 0 is the idle task.
         5 next: TaskId = Unit::Task, Shape::Few;
         /// Kernel priority of `next`.
-        6 next_prio: Option<u64> = Unit::Number, Shape::Few;
+        6 next_prio: Option<u64> = Unit::Number, Shape::Recalls(5, 0);
         /// Number of the system call that `prev` blocks in; unknown outside of one or when
         /// `prev` was preempted.
-        7 syscall: Option<u64> = Unit::Number, Shape::Few;
+        7 syscall: Option<u64> = Unit::Number, Shape::Recalls(2, 3);
         /// 1 where `prev` left because its cgroup ran out of quota; unknown where the kernel
         /// does not tell.
-        8 throttled: Option<u64> = Unit::Number, Shape::Few;
+        8 throttled: Option<u64> = Unit::Number, Shape::Recalls(2, 3);
     }
     /// sched_waking: a task is being woken; recorded on the waker's CPU.
     2 Waking "sched_waking" {
@@ -292,7 +310,7 @@ events! {
         /// Task that is woken.
         3 wakee: TaskId = Unit::Task, Shape::Few;
         /// CPU that the wakee last ran on; the one chosen for it is in sched_wakeup.
-        4 target_cpu: u64 = Unit::Cpu, Shape::Few;
+        4 target_cpu: u64 = Unit::Cpu, Shape::Recalls(3, 0);
         /// Context of the wake: 0 the current task, 1 softirq, 2 hardirq, 3 NMI.
         5 context: Option<u64> = Unit::Enum(CONTEXTS), Shape::Few;
     }
@@ -306,7 +324,7 @@ events! {
     /// sched_wakeup_new: a newborn task was put on a run queue for the first time.
     4 WakeupNew "sched_wakeup_new" {
         /// Task that is now runnable.
-        2 wakee: TaskId = Unit::Task, Shape::Few;
+        2 wakee: TaskId = Unit::Task, Shape::Near;
         /// CPU whose run queue it is on.
         3 target_cpu: u64 = Unit::Cpu, Shape::Few;
     }
@@ -320,14 +338,14 @@ events! {
     /// sched_process_exec: a process replaced its program.
     6 Exec "sched_process_exec" {
         /// Task that runs on, the group's leader from here on.
-        2 task: TaskId = Unit::Task, Shape::Few;
+        2 task: TaskId = Unit::Task, Shape::Near;
         /// File that was executed.
         3 file: StrId = Unit::Str, Shape::Few;
     }
     /// sched_process_exit: a task ended.
     7 Exit "sched_process_exit" {
         /// Task that ended.
-        2 task: TaskId = Unit::Task, Shape::Few;
+        2 task: TaskId = Unit::Task, Shape::Near;
         /// 1 when it was the last thread of its process.
         3 group_dead: Option<u64> = Unit::Number, Shape::Few;
     }
@@ -342,7 +360,7 @@ events! {
         /// Allocation flags, raw (kernel specific).
         5 gfp_flags: u64 = Unit::Flags, Shape::Few;
         /// Migrate type, raw (kernel specific).
-        6 migratetype: Option<u64> = Unit::Number, Shape::Few;
+        6 migratetype: Option<u64> = Unit::Number, Shape::Recalls(5, 0);
     }
     /// A call of a probed library function, entry and return in one row. `ts_ns` is the entry.
     9 Call "call" {
@@ -355,22 +373,22 @@ events! {
         /// How the call ended.
         5 end: u64 = Unit::Enum(CALL_ENDS), Shape::Few;
         /// Result code; unknown without a return.
-        6 result: Option<i64> = Unit::Signed, Shape::Few;
+        6 result: Option<i64> = Unit::Signed, Shape::Recalls(3, 0);
         /// First address: destination, allocation, kernel function or event handle.
         7 ptr: Option<u64> = Unit::Address, Shape::Near;
         /// Second address: source.
         8 ptr2: Option<u64> = Unit::Address, Shape::Near;
         /// Size asked for or copied.
-        9 bytes: Option<u64> = Unit::Bytes, Shape::Few;
+        9 bytes: Option<u64> = Unit::Bytes, Shape::Recalls(3, 0);
         /// Direction of a copy.
-        10 copy: Option<u64> = Unit::Enum(COPY_KINDS), Shape::Few;
+        10 copy: Option<u64> = Unit::Enum(COPY_KINDS), Shape::Recalls(3, 0);
         /// Stream handle; 0 is the default stream, 1 legacy, 2 per-thread.
-        11 stream: Option<u64> = Unit::Address, Shape::Few;
+        11 stream: Option<u64> = Unit::Address, Shape::Recalls(3, 2);
     }
     /// A task has a name from here on.
     10 Name "task_name" {
         /// Task that is named.
-        2 task: TaskId = Unit::Task, Shape::Few;
+        2 task: TaskId = Unit::Task, Shape::Near;
         /// Its name.
         3 name: StrId = Unit::Str, Shape::Few;
         /// How the name came about.
@@ -379,11 +397,11 @@ events! {
     /// What is known of a process from here on: at the start, after a fork, after an exec.
     11 Process "process" {
         /// Its main thread.
-        2 task: TaskId = Unit::Task, Shape::Few;
+        2 task: TaskId = Unit::Task, Shape::Near;
         /// Process id of its parent.
         3 parent_pid: Option<u64> = Unit::Number, Shape::Few;
         /// Executable.
-        4 exe: Option<StrId> = Unit::Str, Shape::Few;
+        4 exe: Option<StrId> = Unit::Str, Shape::Recalls(3, 0);
         /// Command line, arguments separated by one space; unknown when redacted.
         5 args: Option<StrId> = Unit::Str, Shape::Few;
         /// 1 where the recording was asked to follow this process.
@@ -486,9 +504,14 @@ mod tests {
             for (j, c) in e.columns.iter().enumerate() {
                 assert!(e.columns[..j].iter().all(|o| o.id < c.id && o.name != c.name), "{}.{}", e.name, c.name);
                 assert!(!c.doc.trim().is_empty(), "{}.{}", e.name, c.name);
-                if let Shape::Follows(id) = c.shape {
-                    assert!(e.columns.iter().any(|o| o.id == id));
-                }
+                let sources = match c.shape {
+                    Shape::Follows(id) => vec![id],
+                    Shape::Recalls(a, b) => vec![a, b],
+                    _ => vec![],
+                };
+                // No column depends on itself, over however many others.
+                assert!(sources.iter().all(|&id| id == 0 || id > CPU && id != c.id));
+                assert!(sources.iter().all(|&id| id == 0 || e.columns.iter().any(|o| o.id == id)));
             }
         }
     }
@@ -534,8 +557,7 @@ mod tests {
             copy: Some(1),
             stream: Some(2),
         };
-        let mut row = vec![1, 0];
-        call.push_words(&mut row);
+        let row = call.row(1, 0);
         assert_eq!(row.len(), Call::WIDTH);
         assert_eq!(Call::gather(|i| row[i]), call);
         assert_eq!(Body::gather(Kind::Call, |i| row[i]), Body::Call(call));

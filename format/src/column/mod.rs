@@ -1,18 +1,22 @@
 //! One column of one block: how its words become bytes, and back.
 //!
-//! Every transform ends in byte planes ([`planes`]). Which one is taken follows from the column's
-//! [`Shape`] and from the values at hand; the directory entry says it.
+//! Every transform ends in [`numbers`]. Which one is taken follows from the column's [`Shape`] and
+//! from the values at hand; the directory entry says it.
 
-mod planes;
+mod bits;
+mod numbers;
+mod packed;
+mod places;
 
-use std::collections::HashMap;
+use numbers::Forms;
+use places::Places;
 
 use crate::bytes::{Malformed, Reader, Result, put_len, put_varint};
 use crate::catalog::{Column, Shape};
 use crate::error::Error;
 use crate::layout::{
-    CODE_NULLABLE, MAX_ROWS, TRANSFORM_CONST, TRANSFORM_DICT, TRANSFORM_FOLLOW, TRANSFORM_OFFSET, TRANSFORM_RISE,
-    TRANSFORM_RUNS, TRANSFORM_STEP,
+    CODE_NULLABLE, MAX_ROWS, RECALL_DEFAULTS, RECALL_SLOTS, RECALL_STRIDE, TRANSFORM_CONST, TRANSFORM_DICT,
+    TRANSFORM_FOLLOW, TRANSFORM_OFFSET, TRANSFORM_RECALL, TRANSFORM_RISE, TRANSFORM_RUNS, TRANSFORM_STEP,
 };
 
 /// Compressor, decompressor and scratch space, reused from block to block.
@@ -21,9 +25,14 @@ pub(crate) struct Codec {
     decompressor: zstd::bulk::Decompressor<'static>,
     frame: Vec<u8>,
     plane: Vec<u8>,
+    bits: Vec<u8>,
+    packed: Vec<u8>,
     planes: Vec<Vec<u8>>,
     words: Vec<u64>,
-    places: HashMap<u64, u32>,
+    slots: Vec<u64>,
+    places: Places,
+    /// Whether every form is tried on all values.
+    thorough: bool,
 }
 
 impl Codec {
@@ -34,10 +43,18 @@ impl Codec {
             decompressor: zstd::bulk::Decompressor::new().map_err(failed)?,
             frame: Vec::new(),
             plane: Vec::new(),
+            bits: Vec::new(),
+            packed: Vec::new(),
             planes: Vec::new(),
             words: Vec::new(),
-            places: HashMap::new(),
+            slots: Vec::new(),
+            places: Places::default(),
+            thorough: false,
         })
+    }
+
+    pub(crate) fn thorough(self, thorough: bool) -> Self {
+        Self { thorough, ..self }
     }
 
     /// One zstd frame of `bytes`; none where zstd fails, and the bytes are stored as they are.
@@ -68,8 +85,8 @@ pub(crate) struct Entry {
     pub(crate) max: u64,
     pub(crate) len: u32,
     pub(crate) crc: u32,
-    /// The column that this one follows, by id; 0 for every other transform.
-    pub(crate) leader: u8,
+    /// The columns that this one is derived from, by id; 0 for none.
+    pub(crate) sources: [u8; 2],
 }
 
 impl Entry {
@@ -82,8 +99,10 @@ impl Entry {
             put_varint(out, u64::from(self.len));
             out.extend(self.crc.to_le_bytes());
         }
-        if self.transform == TRANSFORM_FOLLOW {
-            out.push(self.leader);
+        match self.transform {
+            TRANSFORM_FOLLOW => out.push(self.sources[0]),
+            TRANSFORM_RECALL => out.extend(self.sources),
+            _ => {}
         }
     }
 
@@ -98,7 +117,7 @@ impl Entry {
             max: 0,
             len: 0,
             crc: 0,
-            leader: 0,
+            sources: [0; 2],
         };
         e.max = e.min;
         if e.transform != TRANSFORM_CONST {
@@ -106,10 +125,22 @@ impl Entry {
             e.len = u32::try_from(r.varint()?).map_err(|_| Malformed("a column is too long"))?;
             e.crc = r.u32()?;
         }
-        if e.transform == TRANSFORM_FOLLOW {
-            e.leader = r.u8()?;
+        match e.transform {
+            TRANSFORM_FOLLOW => e.sources[0] = r.u8()?,
+            TRANSFORM_RECALL => e.sources = [r.u8()?, r.u8()?],
+            _ => {}
         }
         Ok(e)
+    }
+
+    /// The word of every row, if there is only one.
+    pub(crate) fn constant(&self) -> Option<u64> {
+        (self.transform == TRANSFORM_CONST).then(|| self.min.wrapping_sub(u64::from(self.nullable)))
+    }
+
+    /// Whether another column has to be decoded before this one.
+    pub(crate) fn needs(&self, id: u8) -> bool {
+        id != 0 && self.sources.contains(&id)
     }
 }
 
@@ -118,19 +149,89 @@ impl Entry {
 pub(crate) struct Context<'a> {
     /// First row of each run of equal `cpu`.
     pub(crate) runs: &'a [u32],
-    /// The column that this one may follow, decoded.
-    pub(crate) leader: Option<&'a [u64]>,
+    /// The words of the columns that this one is derived from.
+    pub(crate) sources: [Option<&'a [u64]>; 2],
 }
 
-/// Appends the encoded words and returns their entry. `words` is used as scratch space.
-pub(crate) fn encode(codec: &mut Codec, column: &Column, words: &mut [u64], at: Context, out: &mut Vec<u8>) -> Entry {
-    if column.nullable {
-        // "Not known" becomes 0, beside the values instead of far above them.
-        words.iter_mut().for_each(|w| *w = w.wrapping_add(1));
+/// The columns that one of this shape may be derived from, by id; 0 for none.
+pub(crate) fn sources(shape: Shape) -> [u8; 2] {
+    match shape {
+        Shape::Follows(id) => [id, 0],
+        Shape::Recalls(a, b) => [a, b],
+        _ => [0; 2],
     }
-    let (min, max) = words.iter().fold((u64::MAX, 0), |(lo, hi), &w| (lo.min(w), hi.max(w)));
+}
+
+/// The words of a column on their way into a block.
+#[derive(Clone, Copy)]
+struct Words<'a> {
+    words: &'a [u64],
+    /// Added to each: 1 in a nullable column, where "not known" becomes 0, beside the values instead
+    /// of far above them.
+    shift: u64,
+    min: u64,
+    max: u64,
+}
+
+impl<'a> Words<'a> {
+    fn stored(self) -> impl Iterator<Item = u64> + 'a {
+        self.words.iter().map(move |w| w.wrapping_add(self.shift))
+    }
+}
+
+/// Smallest and largest word of a column, as stored: one more than it is where nullable.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    shift: u64,
+    /// Four of each: the comparisons of one do not wait for those of another.
+    lo: [u64; 4],
+    hi: [u64; 4],
+}
+
+impl Bounds {
+    pub(crate) fn new(nullable: bool) -> Self {
+        Self { shift: u64::from(nullable), lo: [u64::MAX; 4], hi: [0; 4] }
+    }
+
+    pub(crate) fn add(&mut self, words: &[u64]) {
+        let Some(&first) = words.first() else { return };
+        let varies = words.iter().fold(0, |all, w| all | (w ^ first)) != 0;
+        let words = if varies { words } else { &[first] };
+        let (mut lo, mut hi) = (self.lo, self.hi);
+        let (fours, rest) = words.as_chunks::<4>();
+        for four in fours {
+            for i in 0..4 {
+                let w = four[i].wrapping_add(self.shift);
+                lo[i] = lo[i].min(w);
+                hi[i] = hi[i].max(w);
+            }
+        }
+        for w in rest {
+            let w = w.wrapping_add(self.shift);
+            lo[0] = lo[0].min(w);
+            hi[0] = hi[0].max(w);
+        }
+        (self.lo, self.hi) = (lo, hi);
+    }
+
+    fn get(&self) -> (u64, u64) {
+        (self.lo.into_iter().min().unwrap_or(0), self.hi.into_iter().max().unwrap_or(0))
+    }
+}
+
+/// Appends the encoded words and returns their entry.
+pub(crate) fn encode(
+    codec: &mut Codec,
+    column: &Column,
+    words: &[u64],
+    bounds: Bounds,
+    at: Context,
+    out: &mut Vec<u8>,
+) -> Entry {
+    let (min, max) = bounds.get();
     let start = out.len();
-    let transform = if min >= max { TRANSFORM_CONST } else { encode_varied(codec, column, words, (min, max), at, out) };
+    let words = Words { words, shift: u64::from(column.nullable), min, max };
+    let transform = if min < max { encode_varied(codec, column, words, at, out) } else { TRANSFORM_CONST };
     let bytes = out.get(start..).unwrap_or_default();
     Entry {
         id: column.id,
@@ -140,53 +241,49 @@ pub(crate) fn encode(codec: &mut Codec, column: &Column, words: &mut [u64], at: 
         max,
         len: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
         crc: crc32c::crc32c(bytes),
-        leader: match column.shape {
-            Shape::Follows(id) if transform == TRANSFORM_FOLLOW => id,
-            _ => 0,
-        },
+        sources: if matches!(transform, TRANSFORM_FOLLOW | TRANSFORM_RECALL) { sources(column.shape) } else { [0; 2] },
     }
 }
 
-fn encode_varied(
-    codec: &mut Codec,
-    column: &Column,
-    words: &[u64],
-    (min, max): (u64, u64),
-    at: Context,
-    out: &mut Vec<u8>,
-) -> u8 {
+fn encode_varied(codec: &mut Codec, column: &Column, words: Words, at: Context, out: &mut Vec<u8>) -> u8 {
+    let mut forms = Forms::Planes;
     match column.shape {
         Shape::Runs => {
-            write_runs(words, min, at.runs, out);
+            write_runs(words, at.runs, out);
             return TRANSFORM_RUNS;
         }
         Shape::Rising => {
-            if write_rise(codec, words, min, at.runs, out) {
+            if write_rise(codec, words, at.runs, out) {
                 return TRANSFORM_RISE;
             }
+            forms = Forms::Either;
         }
         Shape::Near => {
-            write_step(codec, words, min, out);
+            write_step(codec, words, out);
             return TRANSFORM_STEP;
         }
         Shape::Follows(_) => {
-            if let Some(leader) = at.leader
-                && write_follow(codec, column.nullable, words, leader, at.runs, out)
+            if let Some(leader) = at.sources[0]
+                && write_follow(codec, words, leader, at.runs, out)
             {
                 return TRANSFORM_FOLLOW;
             }
-            if max - min > 0xff && write_dict(codec, words, out) {
-                return TRANSFORM_DICT;
+        }
+        Shape::Recalls(_, second) => {
+            if let Some(first) = at.sources[0]
+                && (second == 0 || at.sources[1].is_some())
+                && write_recall(codec, words, first, at.sources[1].unwrap_or_default(), out)
+            {
+                return TRANSFORM_RECALL;
             }
         }
-        Shape::Few => {
-            if max - min > 0xff && write_dict(codec, words, out) {
-                return TRANSFORM_DICT;
-            }
-        }
-        Shape::Plain => {}
+        Shape::Few => {}
+        Shape::Plain => forms = Forms::Either,
     }
-    write_offset(codec, words, (min, max), out);
+    if forms == Forms::Planes && words.max - words.min > 0xff && write_dict(codec, words, out) {
+        return TRANSFORM_DICT;
+    }
+    write_offset(codec, words, forms, out);
     TRANSFORM_OFFSET
 }
 
@@ -200,34 +297,46 @@ pub(crate) fn decode(
     out: &mut Vec<u64>,
 ) -> Result<()> {
     let mut r = Reader::new(bytes);
+    // Words are decoded without the addition of a nullable column where that saves a pass.
+    let shift = u64::from(entry.nullable);
+    let min = entry.min.wrapping_sub(shift);
     match entry.transform {
         TRANSFORM_CONST => {
             out.clear();
-            out.resize(rows, entry.min);
+            out.resize(rows, min);
         }
         TRANSFORM_OFFSET => {
-            planes::read(codec, &mut r, rows, planes::width(entry.max - entry.min), out)?;
-            out.iter_mut().for_each(|w| *w = w.wrapping_add(entry.min));
+            numbers::read(codec, &mut r, rows, out)?;
+            if min != 0 {
+                out.iter_mut().for_each(|w| *w = w.wrapping_add(min));
+            }
         }
-        TRANSFORM_RISE => read_rise(codec, &mut r, rows, entry.min, at.runs, out)?,
+        TRANSFORM_RISE => read_rise(codec, &mut r, rows, min, at.runs, out)?,
         TRANSFORM_STEP => {
-            let width = r.u8()?;
-            planes::read(codec, &mut r, rows, width, out)?;
-            let mut last = entry.min;
+            numbers::read(codec, &mut r, rows, out)?;
+            let mut last = min;
             for w in out.iter_mut() {
                 last = last.wrapping_add(unzigzag(*w));
                 *w = last;
             }
         }
-        TRANSFORM_DICT => read_dict(codec, &mut r, rows, out)?,
+        TRANSFORM_DICT => read_dict(codec, &mut r, rows, shift, out)?,
         TRANSFORM_FOLLOW => {
-            let leader = at.leader.ok_or(Malformed("the column that it follows is missing"))?;
-            read_follow(codec, &mut r, rows, entry.nullable, leader, at.runs, out)?;
+            let leader = at.sources[0].ok_or(MISSING)?;
+            read_follow(codec, &mut r, rows, shift, leader, at.runs, out)?;
+        }
+        TRANSFORM_RECALL => {
+            let first = at.sources[0].ok_or(MISSING)?;
+            let second = match (entry.sources[1], at.sources[1]) {
+                (0, _) => &[],
+                (_, words) => words.ok_or(MISSING)?,
+            };
+            read_recall(codec, &mut r, rows, min, (first, second), out)?;
         }
         TRANSFORM_RUNS => {
             out.clear();
             while out.len() < rows {
-                let value = entry.min.wrapping_add(r.varint()?);
+                let value = min.wrapping_add(r.varint()?);
                 let len = r.count(rows - out.len())?;
                 if len == 0 {
                     return Err(Malformed("a run is empty"));
@@ -240,11 +349,10 @@ pub(crate) fn decode(
     if !r.is_empty() {
         return Err(Malformed("bytes are left over"));
     }
-    if entry.nullable {
-        out.iter_mut().for_each(|w| *w = w.wrapping_sub(1));
-    }
     Ok(())
 }
+
+const MISSING: Malformed = Malformed("a column that it is derived from is missing");
 
 fn zigzag(step: u64) -> u64 {
     let step = step.cast_signed();
@@ -255,157 +363,155 @@ fn unzigzag(word: u64) -> u64 {
     (word >> 1) ^ (word & 1).wrapping_neg()
 }
 
-fn write_offset(codec: &mut Codec, words: &[u64], (min, max): (u64, u64), out: &mut Vec<u8>) {
+/// Whether `value` is the largest so far costs more than which bits occurred: both have one width.
+fn bits_of(values: &[u64]) -> u64 {
+    values.iter().fold(0, |all, v| all | v)
+}
+
+fn write_offset(codec: &mut Codec, words: Words, forms: Forms, out: &mut Vec<u8>) {
     let mut scratch = std::mem::take(&mut codec.words);
     scratch.clear();
-    scratch.extend(words.iter().map(|w| w - min));
-    planes::write(codec, &scratch, planes::width(max - min), out);
+    scratch.extend(words.stored().map(|w| w.wrapping_sub(words.min)));
+    numbers::write(codec, &scratch, words.max - words.min, forms, out);
     codec.words = scratch;
 }
 
-fn write_step(codec: &mut Codec, words: &[u64], min: u64, out: &mut Vec<u8>) {
+fn write_step(codec: &mut Codec, words: Words, out: &mut Vec<u8>) {
     let mut scratch = std::mem::take(&mut codec.words);
     scratch.clear();
-    let mut last = min;
-    scratch.extend(words.iter().map(|&w| zigzag(w.wrapping_sub(std::mem::replace(&mut last, w)))));
-    let width = planes::width(scratch.iter().copied().max().unwrap_or(0));
-    out.push(width);
-    planes::write(codec, &scratch, width, out);
+    let mut last = words.min;
+    scratch.extend(words.stored().map(|w| zigzag(w.wrapping_sub(std::mem::replace(&mut last, w)))));
+    numbers::write(codec, &scratch, bits_of(&scratch), Forms::Either, out);
     codec.words = scratch;
 }
 
-/// Rows at which the chain of a CPU begins anew, as a cursor.
-struct RunStarts<'a> {
-    rest: &'a [u32],
-}
-
-impl RunStarts<'_> {
-    fn at(&mut self, row: usize) -> bool {
-        match self.rest.split_first() {
-            Some((&start, rest)) if start as usize == row => {
-                self.rest = rest;
-                true
-            }
-            _ => false,
-        }
-    }
+/// The rows of each run.
+fn runs_within(runs: &[u32], rows: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let ends = runs.iter().skip(1).map(|&s| s as usize).chain([rows]);
+    runs.iter().map(|&s| s as usize).zip(ends).map(|(from, end)| from..end)
 }
 
 /// False where a value falls within a run, and nothing is written.
-fn write_rise(codec: &mut Codec, words: &[u64], min: u64, runs: &[u32], out: &mut Vec<u8>) -> bool {
+fn write_rise(codec: &mut Codec, words: Words, runs: &[u32], out: &mut Vec<u8>) -> bool {
     let mut scratch = std::mem::take(&mut codec.words);
     scratch.clear();
-    let mut starts = RunStarts { rest: runs };
-    let mut last = min;
-    let mut rises = true;
-    for (row, &w) in words.iter().enumerate() {
-        if starts.at(row) {
-            last = min;
-        }
-        rises &= w >= last;
-        scratch.push(w.wrapping_sub(last));
-        last = w;
+    let mut falls = false;
+    for run in runs_within(runs, words.words.len()) {
+        let mut last = words.min;
+        scratch.extend(words.words.get(run).unwrap_or_default().iter().map(|w| {
+            let w = w.wrapping_add(words.shift);
+            falls |= w < last;
+            w.wrapping_sub(std::mem::replace(&mut last, w))
+        }));
     }
+    let rises = !falls && scratch.len() == words.words.len();
     if rises {
-        let width = planes::width(scratch.iter().copied().max().unwrap_or(0));
-        out.push(width);
-        planes::write(codec, &scratch, width, out);
+        numbers::write(codec, &scratch, bits_of(&scratch), Forms::Either, out);
     }
     codec.words = scratch;
     rises
 }
 
 fn read_rise(codec: &mut Codec, r: &mut Reader, rows: usize, min: u64, runs: &[u32], out: &mut Vec<u64>) -> Result<()> {
-    let width = r.u8()?;
-    planes::read(codec, r, rows, width, out)?;
-    let ends = runs.iter().skip(1).map(|&s| s as usize).chain([rows]);
-    let mut from = 0;
-    for end in ends {
-        let run = out.get_mut(from..end).ok_or(Malformed("runs of CPUs do not fit"))?;
+    numbers::read(codec, r, rows, out)?;
+    for run in runs_within(runs, rows) {
         let mut last = min;
-        for w in run {
+        for w in out.get_mut(run).ok_or(Malformed("runs of CPUs do not fit"))? {
             last = last.wrapping_add(*w);
             *w = last;
         }
-        from = end;
     }
     Ok(())
 }
 
 /// False where a dictionary would not help, and nothing is written.
-fn write_dict(codec: &mut Codec, words: &[u64], out: &mut Vec<u8>) -> bool {
-    let cap = (words.len() / 2).clamp(16, 1 << 16);
+fn write_dict(codec: &mut Codec, words: Words, out: &mut Vec<u8>) -> bool {
+    let cap = (words.words.len() / 2).clamp(16, 1 << 16);
     let mut places = std::mem::take(&mut codec.places);
-    places.clear();
-    let mut last = None;
-    for &w in words {
-        if last != Some(w) {
-            places.insert(w, 0);
-            last = Some(w);
-            if places.len() > cap {
-                codec.places = places;
-                return false;
-            }
-        }
-    }
-    let mut sorted: Vec<u64> = places.keys().copied().collect();
-    sorted.sort_unstable();
-    put_len(out, sorted.len());
-    let mut before = 0;
-    for (place, &value) in (0..).zip(&sorted) {
-        put_varint(out, value - before);
-        before = value;
-        places.insert(value, place);
-    }
     let mut scratch = std::mem::take(&mut codec.words);
     scratch.clear();
-    scratch.extend(words.iter().map(|w| u64::from(places.get(w).copied().unwrap_or(0))));
-    planes::write(codec, &scratch, planes::width(sorted.len() as u64 - 1), out);
+    places.clear();
+    // Numbered as they come, and by their order in the end.
+    let mut last = (words.words.first().copied().unwrap_or(0), None);
+    let mut fits = true;
+    for &w in words.words {
+        let place = match last {
+            (value, Some(place)) if value == w => place,
+            _ => places.of(w),
+        };
+        last = (w, Some(place));
+        if place as usize >= cap {
+            fits = false;
+            break;
+        }
+        scratch.push(u64::from(place));
+    }
+    let distinct = places.values();
+    // Ids that lie close together are their own dictionary.
+    let fits = fits && numbers::width(distinct.len() as u64 - 1) < numbers::width(words.max - words.min);
+    if fits {
+        let mut sorted: Vec<(u64, usize)> =
+            distinct.iter().enumerate().map(|(i, w)| (w.wrapping_add(words.shift), i)).collect();
+        sorted.sort_unstable();
+        put_len(out, sorted.len());
+        let mut before = 0;
+        let mut rank = vec![0u64; sorted.len()];
+        for (place, &(value, came)) in (0u64..).zip(&sorted) {
+            put_varint(out, value - before);
+            before = value;
+            if let Some(r) = rank.get_mut(came) {
+                *r = place;
+            }
+        }
+        scratch.iter_mut().for_each(|w| *w = usize::try_from(*w).ok().and_then(|i| rank.get(i)).copied().unwrap_or(0));
+        numbers::write(codec, &scratch, sorted.len() as u64 - 1, Forms::Planes, out);
+    }
     codec.words = scratch;
     codec.places = places;
-    true
+    fits
 }
 
-fn read_dict(codec: &mut Codec, r: &mut Reader, rows: usize, out: &mut Vec<u64>) -> Result<()> {
+fn read_dict(codec: &mut Codec, r: &mut Reader, rows: usize, shift: u64, out: &mut Vec<u64>) -> Result<()> {
     let len = r.count(rows)?;
     let mut values = Vec::with_capacity(len);
     let mut value = 0u64;
     for _ in 0..len {
         value = value.checked_add(r.varint()?).ok_or(Malformed("a dictionary exceeds 64 bits"))?;
-        values.push(value);
+        values.push(value.wrapping_sub(shift));
     }
-    let top = len.checked_sub(1).ok_or(Malformed("a dictionary is empty"))?;
-    planes::read(codec, r, rows, planes::width(top as u64), out)?;
+    if values.is_empty() {
+        return Err(Malformed("a dictionary is empty"));
+    }
+    numbers::read(codec, r, rows, out)?;
+    let mut outside = false;
     for w in out.iter_mut() {
-        let place = usize::try_from(*w).ok().and_then(|p| values.get(p));
-        *w = *place.ok_or(Malformed("a code is outside of its dictionary"))?;
+        let value = usize::try_from(*w).ok().and_then(|p| values.get(p));
+        outside |= value.is_none();
+        *w = value.copied().unwrap_or(0);
     }
-    Ok(())
+    if outside { Err(Malformed("a code is outside of its dictionary")) } else { Ok(()) }
 }
 
 /// False where the prediction fails too often, and nothing is written.
-fn write_follow(
-    codec: &mut Codec,
-    nullable: bool,
-    words: &[u64],
-    leader: &[u64],
-    runs: &[u32],
-    out: &mut Vec<u8>,
-) -> bool {
-    let shift = u64::from(nullable);
+fn write_follow(codec: &mut Codec, words: Words, leader: &[u64], runs: &[u32], out: &mut Vec<u8>) -> bool {
     let mut scratch = std::mem::take(&mut codec.words);
     scratch.clear();
     let mut places = Vec::new();
-    let mut starts = RunStarts { rest: runs };
-    for (row, &w) in words.iter().enumerate() {
-        let begins = starts.at(row);
-        let predicted = row.checked_sub(1).and_then(|i| leader.get(i)).map(|l| l.wrapping_add(shift));
-        if begins || predicted != Some(w) {
-            places.push(row);
-            scratch.push(w);
+    for run in runs_within(runs, words.words.len()) {
+        let start = run.start;
+        let own = words.words.get(run.clone()).unwrap_or_default();
+        let led = leader.get(run).unwrap_or_default();
+        let Some((first, rest)) = own.split_first() else { continue };
+        places.push(start);
+        scratch.push(first.wrapping_add(words.shift));
+        for (i, (w, predicted)) in rest.iter().zip(led).enumerate() {
+            if w != predicted {
+                places.push(start + 1 + i);
+                scratch.push(w.wrapping_add(words.shift));
+            }
         }
     }
-    let fits = places.len() * 4 <= words.len() * 3;
+    let fits = places.len() * 4 <= words.words.len() * 3;
     if fits {
         put_len(out, places.len());
         let mut before = 0;
@@ -413,9 +519,7 @@ fn write_follow(
             put_len(out, place - before);
             before = place;
         }
-        let width = planes::width(scratch.iter().copied().max().unwrap_or(0));
-        out.push(width);
-        planes::write(codec, &scratch, width, out);
+        numbers::write(codec, &scratch, bits_of(&scratch), Forms::Planes, out);
     }
     codec.words = scratch;
     fits
@@ -425,7 +529,7 @@ fn read_follow(
     codec: &mut Codec,
     r: &mut Reader,
     rows: usize,
-    nullable: bool,
+    shift: u64,
     leader: &[u64],
     runs: &[u32],
     out: &mut Vec<u64>,
@@ -440,30 +544,147 @@ fn read_follow(
         }
         places.push(place);
     }
-    let width = r.u8()?;
-    planes::read(codec, r, count, width, out)?;
-    let exceptions = std::mem::take(out);
-    let shift = u64::from(nullable);
+    numbers::read(codec, r, count, out)?;
+    let exceptions = out.clone();
+    out.clear();
     out.reserve(rows);
     out.push(0);
-    out.extend(leader.iter().take(rows.saturating_sub(1)).map(|l| l.wrapping_add(shift)));
+    out.extend_from_slice(leader.get(..rows.saturating_sub(1)).unwrap_or_default());
     if out.len() != rows || runs.is_empty() {
         return Err(Malformed("the column that it follows has another length"));
     }
     for (&place, value) in places.iter().zip(exceptions) {
         if let Some(w) = out.get_mut(place) {
-            *w = value;
+            *w = value.wrapping_sub(shift);
         }
     }
     Ok(())
 }
 
-fn write_runs(words: &[u64], min: u64, runs: &[u32], out: &mut Vec<u8>) {
-    for (i, &start) in runs.iter().enumerate() {
-        let start = start as usize;
-        let end = runs.get(i + 1).map_or(words.len(), |&e| e as usize);
-        put_varint(out, words.get(start).copied().unwrap_or(min) - min);
-        put_len(out, end - start);
+/// What a recalled column remembers. Both sides keep it alike, row by row.
+struct Recall<'a> {
+    slots: &'a mut [u64; RECALL_SLOTS],
+    /// The latest word that was the first of its slot.
+    defaults: [u64; RECALL_DEFAULTS],
+    /// In a slot that no row had yet. Below the smallest word, so none that occurs.
+    empty: u64,
+}
+
+impl<'a> Recall<'a> {
+    /// `min` is the smallest word.
+    fn new(slots: &'a mut Vec<u64>, min: u64) -> Result<Self> {
+        let empty = min.wrapping_sub(1);
+        slots.clear();
+        slots.resize(RECALL_SLOTS, empty);
+        let slots = slots.as_mut_slice().try_into().map_err(|_| MISSING)?;
+        Ok(Self { slots, defaults: [min; RECALL_DEFAULTS], empty })
+    }
+
+    /// Makes one word of a guess by what the keys recall, and remembers it.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "only the low bits are meant")]
+    fn row(&mut self, first: u64, second: u64, word: impl FnOnce(u64) -> u64) -> u64 {
+        let held = &mut self.slots[first.wrapping_add(second.wrapping_mul(RECALL_STRIDE)) as usize % RECALL_SLOTS];
+        if *held == self.empty {
+            let default = &mut self.defaults[second as usize % RECALL_DEFAULTS];
+            *default = word(*default);
+            *held = *default;
+        } else {
+            *held = word(*held);
+        }
+        *held
+    }
+}
+
+/// False where recalling fails too often, and nothing is written.
+fn write_recall(codec: &mut Codec, words: Words, first: &[u64], second: &[u64], out: &mut Vec<u8>) -> bool {
+    let rows = words.words.len();
+    if words.max - words.min == u64::MAX || first.len() < rows || !second.is_empty() && second.len() < rows {
+        return false;
+    }
+    let mut scratch = std::mem::take(&mut codec.words);
+    let mut places = std::mem::take(&mut codec.places);
+    scratch.clear();
+    places.clear();
+    let mut missed = 0usize;
+    if let Ok(mut recall) = Recall::new(&mut codec.slots, words.min.wrapping_sub(words.shift)) {
+        // Numbered as they come: few of them are new.
+        let mut row = |w: u64, a: u64, b: u64| {
+            let mut code = 0;
+            recall.row(a, b, |guess| {
+                if guess != w {
+                    missed += 1;
+                    code = 1 + u64::from(places.of(w));
+                }
+                w
+            });
+            code
+        };
+        let keyed = words.words.iter().zip(first);
+        if second.is_empty() {
+            scratch.extend(keyed.map(|(&w, &a)| row(w, a, 0)));
+        } else {
+            scratch.extend(keyed.zip(second).map(|((&w, &a), &b)| row(w, a, b)));
+        }
+    }
+    let fits = missed * 2 <= rows && scratch.len() == rows;
+    if fits {
+        put_len(out, places.values().len());
+        let mut before = 0;
+        for &value in places.values() {
+            put_varint(out, zigzag(value.wrapping_sub(before)));
+            before = value;
+        }
+        numbers::write(codec, &scratch, places.values().len() as u64, Forms::Planes, out);
+    }
+    codec.words = scratch;
+    codec.places = places;
+    fits
+}
+
+fn read_recall(
+    codec: &mut Codec,
+    r: &mut Reader,
+    rows: usize,
+    min: u64,
+    (first, second): (&[u64], &[u64]),
+    out: &mut Vec<u64>,
+) -> Result<()> {
+    let len = r.count(rows)?;
+    // A code of 0 takes the guess, the others a value.
+    let mut values = Vec::with_capacity(len + 1);
+    let mut value = 0u64;
+    values.push(value);
+    for _ in 0..len {
+        value = value.wrapping_add(unzigzag(r.varint()?));
+        values.push(value);
+    }
+    numbers::read(codec, r, rows, out)?;
+    let mut recall = Recall::new(&mut codec.slots, min)?;
+    let mut outside = false;
+    let mut row = |w: &mut u64, a: u64, b: u64| {
+        let code = *w;
+        *w = recall.row(a, b, |guess| {
+            if code == 0 {
+                return guess;
+            }
+            let value = usize::try_from(code).ok().and_then(|c| values.get(c));
+            outside |= value.is_none();
+            value.copied().unwrap_or(guess)
+        });
+    };
+    if second.is_empty() {
+        out.iter_mut().zip(first).for_each(|(w, &a)| row(w, a, 0));
+    } else {
+        out.iter_mut().zip(first).zip(second).for_each(|((w, &a), &b)| row(w, a, b));
+    }
+    if outside { Err(Malformed("a code is outside of its dictionary")) } else { Ok(()) }
+}
+
+fn write_runs(words: Words, runs: &[u32], out: &mut Vec<u8>) {
+    for run in runs_within(runs, words.words.len()) {
+        put_varint(out, words.words.get(run.start).map_or(0, |w| w.wrapping_add(words.shift).wrapping_sub(words.min)));
+        put_len(out, run.len());
     }
 }
 
@@ -490,9 +711,11 @@ mod tests {
 
     fn round_trip(column: &Column, words: &[u64], runs: &[u32], leader: Option<&[u64]>) -> (u8, usize) {
         let mut codec = Codec::new(1).unwrap();
-        let at = Context { runs, leader };
+        let at = Context { runs, sources: [leader, None] };
         let mut bytes = vec![];
-        let entry = encode(&mut codec, column, &mut words.to_vec(), at, &mut bytes);
+        let mut bounds = Bounds::new(column.nullable);
+        bounds.add(words);
+        let entry = encode(&mut codec, column, words, bounds, at, &mut bytes);
         let mut dir = vec![];
         entry.write(&mut dir);
         let read = Entry::read(&mut Reader::new(&dir)).unwrap();
@@ -549,5 +772,20 @@ mod tests {
         round_trip(&column(Shape::Follows(5), true), &words, &[0, 2000], Some(&leader));
         let noise: Vec<u64> = (0..4000u64).map(|i| i * i % 911).collect();
         assert_ne!(round_trip(&column(Shape::Follows(5), false), &noise, &[0], Some(&leader)).0, TRANSFORM_FOLLOW);
+    }
+
+    #[test]
+    fn what_a_key_recalls_costs_nothing() {
+        let keys: Vec<u64> = (0..4000u64).map(|i| i * i % 97).collect();
+        let words: Vec<u64> = keys.iter().map(|k| if k % 3 == 0 { NULL } else { 0x100 + k % 7 }).collect();
+        let (transform, len) = round_trip(&column(Shape::Recalls(5, 0), true), &words, &[0], Some(&keys));
+        assert_eq!(transform, TRANSFORM_RECALL);
+        assert!(len < 150, "{len}");
+        // Keys that share a slot cost bytes, nothing else.
+        let far: Vec<u64> = keys.iter().map(|k| k * RECALL_SLOTS as u64 + k % 60).collect();
+        round_trip(&column(Shape::Recalls(5, 0), true), &words, &[0], Some(&far));
+        round_trip(&column(Shape::Recalls(5, 0), false), &[0, u64::MAX, 0, 0], &[0], Some(&[1, 1, 1, 1]));
+        let noise: Vec<u64> = (0..4000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        assert_ne!(round_trip(&column(Shape::Recalls(5, 0), false), &noise, &[0], Some(&keys)).0, TRANSFORM_RECALL);
     }
 }

@@ -36,6 +36,9 @@ pub(super) fn run(plan: &Plan, out: &mut impl Write) -> Result<Ending> {
     if plan.from_ns > 0 || plan.to_ns.is_some() {
         merge = merge.within(plan.from_ns, plan.to_ns.unwrap_or(u64::MAX));
     }
+    if let Some(tasks) = &plan.tasks {
+        merge = merge.naming(tasks);
+    }
     let mut line = String::new();
     while let Some(row) = merge.next_row() {
         if plan.to_ns.is_some_and(|to| row.ts_ns >= to) {

@@ -1,5 +1,6 @@
 //! What was typed becomes a plan here, with the file at hand; each command carries its plan out.
 
+mod compact;
 mod dump;
 mod fresh_file;
 mod inspect;
@@ -26,6 +27,7 @@ pub(crate) fn run(typed: Typed) -> Result<Ending> {
             let trace = Trace::open(&args.file.file)?;
             dump::run(&plan_dump(&trace, &args)?, &mut out)?
         }
+        Command::Compact(args) => compact::run(&Trace::open(&args.file.file)?, &args, &mut out)?,
         Command::Inspect(args) => inspect::run(&Trace::open(&args.file)?, &mut out)?,
         Command::Verify(args) => match Trace::open(&args.file) {
             Ok(trace) => verify::run(&trace, &mut out)?,

@@ -187,12 +187,11 @@ fn push_rows<E: Event, W: Write>(
         }
         row[1] = dice.below(cpus) as u64;
         let event = E::gather(|i| row[i]);
+        let (ts_ns, cpu) = (row[0], u32::try_from(row[1]).unwrap_or(0));
         // What a typed event makes of the words: ids have 32 bits.
-        row.truncate(2);
-        event.push_words(&mut row);
-        // The span of a block must fit its words.
+        row = event.row(ts_ns, cpu).as_ref().to_vec();
         *given.entry(row.clone()).or_insert(0) += 1;
-        writer.push(row[0], u32::try_from(row[1]).unwrap_or(0), &event).map_err(|e| e.to_string())?;
+        writer.push(ts_ns, cpu, &event).map_err(|e| e.to_string())?;
         last = row;
     }
     Ok(())

@@ -13,11 +13,12 @@ uname -r | tee "$out/host.txt"
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee -a "$out/host.txt"
 python3 -c 'import torch; print("torch", torch.__version__, "cuda", torch.version.cuda)' | tee -a "$out/host.txt"
 
+# Without command lines: whatever else runs on the host may carry secrets in its own.
 # Both at once: how often the pinned-memory cache allocates depends on timing, so two runs differ by a call or two.
 echo "== recorded, and counted by ftrace"
 grep -oE '"cu(da)?[A-Z][A-Za-z0-9_]+"' "$here/../../format/src/catalog/function.rs" | tr -d '"' | sort -u >"$out/functions.txt"
 python3 "$here/count_with_ftrace.py" "$out/functions.txt" "$out/counted.json" -- \
-    "$bin/ingero-record" --force -o "$out/run.igt" -- "${bench[@]}" 2>&1 | tee "$out/recorded.txt"
+    "$bin/ingero-record" --force --no-args -o "$out/run.igt" -- "${bench[@]}" 2>&1 | tee "$out/recorded.txt"
 
 echo "== neither, for the benchmark's own times"
 "${bench[@]}" | tee "$out/bare.txt"

@@ -258,7 +258,10 @@ fn a_killed_recorder_leaves_a_readable_file() {
         .into_iter()
         .find(|f| f.exists())
         .expect("nothing was written");
-    let json = ingero_tests::analyze_json(&file, &[]);
+    let run = ingero_tests::analyze(&file, &["--format", "json"]);
+    assert_eq!(run.code(), 2);
+    assert!(run.stderr.lines().count() == 1 && run.stderr.contains("was cut off before its end"), "{}", run.stderr);
+    let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(json["trace"]["complete"], false);
     assert!(json["trace"]["events"].as_u64().unwrap() > 0);
 }

@@ -190,7 +190,9 @@ fn follows_children_that_are_born_while_it_attaches() {
             *followed.entry(fields["task"]["pid"].as_u64().unwrap()).or_insert(false) |= fields["followed"] == 1;
         }
     }
-    assert!(followed.len() > 20, "{followed:?}");
+    // The short ones may be dying while the recorder begins: nobody has to follow those.
+    followed.retain(|pid, _| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|args| args == b"sleep\x0020\0"));
+    assert!(followed.len() > 10, "{followed:?}");
     assert!(followed.values().all(|&f| f), "{followed:?}");
 }
 

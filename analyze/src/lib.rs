@@ -179,10 +179,12 @@ impl<'t> Analysis<'t> {
             out.push("only driver calls were seen: the runtime is linked statically, or was not found".into());
         }
         if self.repairs.synthesised > 0 || self.repairs.dropped > 0 {
-            out.push(format!(
-                "the kernel did not report every switch: {} switch-ins were made up from their wakeups, {} intervals dropped",
-                self.repairs.synthesised, self.repairs.dropped
-            ));
+            let made_up = match self.repairs.synthesised {
+                0 => String::new(),
+                n => format!(" {n} switch-ins were made up from their wakeups,"),
+            };
+            let dropped = self.repairs.dropped;
+            out.push(format!("the kernel did not report every switch:{made_up} {dropped} intervals dropped"));
         }
         out
     }

@@ -14,8 +14,18 @@ use ingero_replay::program::{self, Ending};
 ///
 /// Reads a recording and reports, for each process with CUDA calls, how much of the time its GPU was
 /// fed, what the rest of the time went to, and who took it.
+///
+/// Exits with 0 when the whole recording was read, with 2 when nothing or only a part of it could be.
 #[derive(Parser)]
-#[command(name = "ingero-analyze", version)]
+#[command(
+    name = "ingero-analyze",
+    version,
+    max_term_width = 100,
+    after_help = "Examples:
+  ingero-analyze run.igt
+  ingero-analyze run.igt --per-process --since 30s
+  ingero-analyze run.igt --from 12s --to 15s --pid 4711 --format json"
+)]
 struct Args {
     /// Recording to read.
     file: std::path::PathBuf,
@@ -83,5 +93,17 @@ fn run(args: Args) -> anyhow::Result<Ending> {
         out.push('\n');
     }
     std::io::stdout().lock().write_all(out.as_bytes()).context("cannot write the report")?;
-    Ok(Ending::Done)
+    Ok(ending(&trace, analysis.repairs.lost_blocks.len()))
+}
+
+/// What has to be said of a report about a file with parts missing.
+fn ending(trace: &Trace, lost_blocks: usize) -> Ending {
+    let path = trace.path();
+    let problem = match (trace.complete(), trace.damage().len() + lost_blocks) {
+        (true, 0) => return Ending::Done,
+        (false, _) => "the recording was cut off before its end".to_owned(),
+        (_, n) => format!("parts that could not be read: {n}"),
+    };
+    let note = format!("{path}: {problem}; the report is about what is whole, ingero-replay verify {path} says more");
+    Ending::Noted { note, status: program::FAILED }
 }

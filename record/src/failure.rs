@@ -37,7 +37,10 @@ impl Failure {
         let problem = words.split("\n\n").next().unwrap_or_default();
         let problem = problem.split_whitespace().collect::<Vec<_>>().join(" ");
         let problem = problem.trim_start_matches("error: ");
-        Self::from(anyhow::anyhow!("{problem}; see ingero-record --help"))
+        // The usual slip: `ingero-record -o run.igt python train.py`.
+        let word = problem.strip_prefix("unexpected argument '").is_some_and(|word| !word.starts_with('-'));
+        let hint = if word { "; put -- before the command" } else { "" };
+        Self::from(anyhow::anyhow!("{problem}{hint}; see ingero-record --help"))
     }
 
     /// The exit code.
@@ -56,7 +59,15 @@ impl From<anyhow::Error> for Failure {
 impl fmt::Display for Failure {
     /// The whole chain of causes on one line, without control characters.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&one_line(&format!("{:#}", self.error).replace('\n', "; ")))
+        // Some errors quote their cause themselves.
+        let mut text = String::new();
+        for cause in self.error.chain().map(ToString::to_string) {
+            if !text.contains(&cause) {
+                text.push_str(if text.is_empty() { "" } else { ": " });
+                text.push_str(&cause);
+            }
+        }
+        f.write_str(&one_line(&text.replace('\n', "; ")))
     }
 }
 
@@ -130,6 +141,14 @@ mod tests {
         let failure = Failure::usage("error: unexpected argument '--x'\n  found\n\nUsage: y\n");
         assert_eq!(failure.to_string(), "unexpected argument '--x' found; see ingero-record --help");
         assert_eq!(failure.code(), OWN_FAILURE);
+        let failure = Failure::usage("error: unexpected argument 'python' found\n\nUsage: y\n").to_string();
+        assert!(failure.contains("found; put -- before the command; see"), "{failure}");
+    }
+
+    #[test]
+    fn each_cause_is_said_once() {
+        let error = anyhow::anyhow!("no such file").context("cannot read x: no such file; build y").context("z");
+        assert_eq!(Failure::from(error).to_string(), "z: cannot read x: no such file; build y");
     }
 
     #[test]

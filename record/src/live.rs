@@ -50,13 +50,18 @@ impl Live {
             "{}  {} events  {}/s  {}  {}",
             clock(self.begun.elapsed()),
             count(events as f64),
-            count(self.rate),
+            count(if self.rate > 0.0 {
+                self.rate
+            } else {
+                events as f64 / self.begun.elapsed().as_secs_f64().max(0.01)
+            }),
             size(bytes),
             per_event(bytes, events),
         );
-        if lost > 0 {
-            line.push_str(&format!("  LOST {}", count(lost as f64)));
-        }
+        line.push_str(&match lost {
+            0 => "  none lost".to_owned(),
+            lost => format!("  LOST {}", count(lost as f64)),
+        });
         self.bar.set_message(line);
         self.bar.tick();
     }

@@ -1,9 +1,9 @@
 //! The output file: made once everything else is ready, and ended in whole chunks whatever happens to the disk.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,6 +66,8 @@ impl Output {
                 return Err(anyhow!("--output {}: is being written by another recorder", path.display()));
             }
             file.set_len(0).map_err(|e| anyhow!("--output {}: {e}", path.display()))?;
+            // One that was there may have been open to others. Not every file system has modes to set.
+            let _ = file.set_permissions(Permissions::from_mode(0o600));
         }
         Ok(Self {
             file,
@@ -153,7 +155,6 @@ impl Write for Output {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_new_file_is_private_and_never_clobbers() {
@@ -171,8 +172,11 @@ mod tests {
         assert!(busy.ends_with("is being written by another recorder"), "{busy}");
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 5);
         drop(out);
+        // One that others could read is private from the first byte on.
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         assert!(Output::create(&path, true).is_ok());
-        assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+        let meta = std::fs::metadata(&path).unwrap();
+        assert_eq!((meta.len(), meta.permissions().mode() & 0o777), (0, 0o600));
         assert!(Output::create(dir.path(), true).is_err());
     }
 

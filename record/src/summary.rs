@@ -40,8 +40,11 @@ impl Summary<'_> {
         };
         let c = self.counts;
         line(format!(
-            "recorded {:.1} s into {}: {} events, {}, {}",
-            self.duration.as_secs_f64(),
+            "recorded {} into {}: {} events, {}, {}",
+            match self.duration.as_millis() {
+                ms @ 0..1000 => format!("{ms} ms"),
+                _ => format!("{:.1} s", self.duration.as_secs_f64()),
+            },
             self.output.display(),
             self.totals.events,
             size(self.totals.bytes),

@@ -68,8 +68,9 @@ impl Processes {
                     if let Some(p) = this.processes.get_mut(id.index()) {
                         p.parent_pid = parent.or(p.parent_pid);
                         p.parent = p.parent.or(parent_id);
+                        // Who names a program names its command line too, or knows none: an earlier one was another's.
+                        p.args = if e.exe.is_some() { e.args } else { e.args.or(p.args) };
                         p.exe = e.exe.or(p.exe);
-                        p.args = e.args.or(p.args);
                         p.followed |= e.followed == 1;
                     }
                 }
@@ -230,6 +231,31 @@ mod tests {
         assert_eq!(name(a_again, 20), Some("third"));
         assert_eq!(name(a, 99), Some("first"));
         assert_eq!(name(a2, 99), None);
+    }
+
+    #[test]
+    fn a_command_line_goes_with_its_program() {
+        let mut f = Fixture::new();
+        let task = f.task(7, 7);
+        let texts = ["/bin/recorder", "recorder -o x", "/bin/short"].map(|text| f.writer().string(text));
+        let row = |exe, args| ingero_format::catalog::Process { task, parent_pid: None, exe, args, followed: 1 };
+        f.push(1, 0, row(Some(texts[0]), Some(texts[1])));
+        f.push(2, 0, row(None, None));
+        let trace = f.finish();
+        let p = Processes::new(&trace);
+        assert_eq!(p.get(p.of(task)).args.map(|s| trace.string(s)), Some("recorder -o x"));
+
+        let mut f = Fixture::new();
+        let task = f.task(7, 7);
+        let texts = ["/bin/recorder", "recorder -o x", "/bin/short"].map(|text| f.writer().string(text));
+        let row = |exe, args| ingero_format::catalog::Process { task, parent_pid: None, exe, args, followed: 1 };
+        f.push(1, 0, row(Some(texts[0]), Some(texts[1])));
+        // It ended before anybody could read how it was called.
+        f.push(2, 0, row(Some(texts[2]), None));
+        let trace = f.finish();
+        let p = Processes::new(&trace);
+        let process = p.get(p.of(task));
+        assert_eq!((process.exe.map(|s| trace.string(s)), process.args), (Some("/bin/short"), None));
     }
 
     #[test]

@@ -190,7 +190,9 @@ fn follows_children_that_are_born_while_it_attaches() {
             *followed.entry(fields["task"]["pid"].as_u64().unwrap()).or_insert(false) |= fields["followed"] == 1;
         }
     }
-    assert!(followed.len() > 20, "{followed:?}");
+    // The short ones may be dying while the recorder begins: nobody has to follow those.
+    followed.retain(|pid, _| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|args| args == b"sleep\x0020\0"));
+    assert!(followed.len() > 10, "{followed:?}");
     assert!(followed.values().all(|&f| f), "{followed:?}");
 }
 
@@ -258,7 +260,10 @@ fn a_killed_recorder_leaves_a_readable_file() {
         .into_iter()
         .find(|f| f.exists())
         .expect("nothing was written");
-    let json = ingero_tests::analyze_json(&file, &[]);
+    let run = ingero_tests::analyze(&file, &["--format", "json"]);
+    assert_eq!(run.code(), 2);
+    assert!(run.stderr.lines().count() == 1 && run.stderr.contains("was cut off before its end"), "{}", run.stderr);
+    let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(json["trace"]["complete"], false);
     assert!(json["trace"]["events"].as_u64().unwrap() > 0);
 }

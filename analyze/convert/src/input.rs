@@ -43,6 +43,9 @@ impl Input {
         let input = |problem: &str| Error::Input { path: path.to_owned(), problem: problem.to_owned() };
         // Asked before it is opened: to open a pipe is to wait for somebody who writes.
         let meta = path.metadata().map_err(|e| Error::io(path.display().to_string(), e))?;
+        if meta.is_dir() {
+            return Err(input("is a directory"));
+        }
         if !meta.is_file() {
             return Err(input("is no regular file; an import reads its input twice, so save it to a file first"));
         }

@@ -34,6 +34,10 @@ impl PendingFile {
             _ => {}
         }
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // Asked first: what creating it answers names the temporary file, which means nothing to anybody.
+        if let Err(e) = folder.metadata() {
+            return Err(Error::io(format!("{}: directory {}", path.display(), folder.display()), e));
+        }
         let mut prefix = std::ffi::OsString::from(".");
         prefix.push(path.file_name().unwrap_or_default());
         let file = tempfile::Builder::new()
@@ -98,6 +102,11 @@ mod tests {
         assert!(matches!(PendingFile::create(&path, false), Err(Error::Exists(_))));
         PendingFile::create(&path, true).unwrap().publish().unwrap();
         assert!(PendingFile::create(dir.path(), true).is_err());
+        let nowhere = PendingFile::create(&dir.path().join("no/folder"), false).unwrap_err().to_string();
+        assert!(
+            nowhere.ends_with("/no: No such file or directory (os error 2)") && nowhere.contains("no/folder: "),
+            "{nowhere}"
+        );
         assert!(PendingFile::create(Path::new("/dev/null"), true).is_err());
 
         let link = dir.path().join("link");

@@ -73,7 +73,7 @@ fn what_cannot_be_done_is_said_in_one_line() {
     fails(dir, &["run.igt", "--chrome", "--pid", "4"], "no process 4");
     fails(dir, &["run.igt", "--chrome", "--from", "1h"], "range is empty");
     fails(dir, &["missing"], "missing");
-    fails(dir, &["."], "regular file");
+    fails(dir, &["."], "is a directory");
     fails(dir, &["other.txt"], "not ftrace text");
     ok(dir, &["workers.trace.txt", "-o", "run.igt", "--force"]);
     let left: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name()).collect();

@@ -78,13 +78,14 @@ impl Report<'_> {
         }
         facts.push(format!("{} events", count(a.events())));
         facts.push(match a.losses.events() {
+            Some(0) if !a.trace.complete() => "CUT OFF".to_owned(),
             Some(0) => "none lost".to_owned(),
             Some(n) if a.losses.uncounted() => format!("at least {} LOST", count(n)),
             Some(n) => format!("{} LOST", count(n)),
             None => "an unknown number LOST".to_owned(),
         });
         line!(self, "{}: {}", self.bold(&printable(a.trace.path())), facts.join(", "));
-        if a.window.is_cut() {
+        if a.window.is_cut() && a.window.trace_end_ns > a.window.trace_start_ns {
             let rel = |ns: u64| duration(ns.saturating_sub(a.window.trace_start_ns));
             line!(self, "only {} to {} of it", rel(a.window.from_ns), rel(a.window.from_ns + a.window.len_ns()));
         }
@@ -274,6 +275,8 @@ impl Report<'_> {
         line!(self, "{}{parent}, {threads} thread{plural}", self.bold(&a.label(id)));
         if let Some(args) = p.args {
             line!(self, "  command      {}", short(a.trace.string(args), WIDTH - 15));
+        } else if let Some(exe) = p.exe {
+            line!(self, "  program      {}", short(a.trace.string(exe), WIDTH - 15));
         }
         let o = f.off_cpu;
         line!(self, "  on CPU       {}", duration(f.on_cpu_ns));

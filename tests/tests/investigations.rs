@@ -1,6 +1,7 @@
 //! The investigations that are bundled: what their recordings show does not change. Needs no root.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -70,6 +71,31 @@ fn workers_by_themselves_hardly_wait() {
     let incidents = analysis["incidents"].as_array().unwrap();
     assert!(incidents.iter().all(|i| i["kind"] != "cpu-contention" || i["severity"] != "HIGH"), "{incidents:#?}");
     assert_eq!(incidents[0]["kind"], "busy-workers", "{incidents:#?}");
+}
+
+/// The kernel's own uprobes counted the same run.
+#[test]
+fn every_call_on_a_real_gpu_is_there() {
+    let folder = folder("h200-dataloader");
+    let counted: Value = serde_json::from_str(&std::fs::read_to_string(folder.join("counted.json")).unwrap()).unwrap();
+    let counted: BTreeMap<String, u64> = counted["counts"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(name, n)| (name.clone(), n.as_u64().unwrap()))
+        .filter(|(_, n)| *n > 0)
+        .collect();
+    let analysis = analyze_json(&folder.join("run.igt"), &[]);
+    let mut recorded: BTreeMap<String, u64> = BTreeMap::new();
+    for op in analysis["processes"].as_array().unwrap().iter().flat_map(|p| p["ops"].as_array().unwrap()) {
+        let calls = op["count"].as_u64().unwrap() + op["unreturned"].as_u64().unwrap();
+        *recorded.entry(op["name"].as_str().unwrap().to_owned()).or_default() += calls;
+    }
+    assert_eq!(recorded, counted);
+    assert_eq!(counted.len(), 14);
+    assert_eq!(analysis["trace"]["lost_events"], 0);
+    let first = &analysis["incidents"][0];
+    assert_eq!((&first["kind"], &first["severity"]), (&"busy-workers".into(), &"HIGH".into()), "{first:#}");
 }
 
 #[test]

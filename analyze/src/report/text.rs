@@ -137,7 +137,7 @@ impl Report<'_> {
             let head = if p.phase.submissions == 0 {
                 format!("{label} submitted nothing to a GPU")
             } else {
-                format!("GPU fed {:.0} % of the time by {label}", 100.0 * (1.0 - starved))
+                format!("GPU fed {} % of the time by {label}", percent(1.0 - starved))
             };
             let tail = match worst {
                 Some(i) if i.severity > Severity::Low => {
@@ -387,6 +387,15 @@ impl Report<'_> {
     }
 }
 
+/// A share in percent. Only all is 100 and only nothing is 0.
+fn percent(share: f64) -> String {
+    match 100.0 * share {
+        p if p > 0.0 && p < 0.5 => "less than 1".to_owned(),
+        p if p > 99.5 && p < 100.0 => "more than 99".to_owned(),
+        p => format!("{p:.0}"),
+    }
+}
+
 /// A text fit for a terminal, cut to a width, with a mark where it was.
 fn short(text: &str, width: usize) -> String {
     let text = printable(text);
@@ -399,4 +408,15 @@ fn short(text: &str, width: usize) -> String {
     let head: String = chars.iter().take(width - tail - 1).collect();
     let end: String = chars.iter().skip(chars.len() - tail).collect();
     format!("{head}…{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_not_rounded_to_all_or_nothing() {
+        let shown = [0.0, 0.001, 0.12, 0.99, 0.9961, 1.0].map(percent);
+        assert_eq!(shown, ["0", "less than 1", "12", "99", "more than 99", "100"]);
+    }
 }

@@ -246,6 +246,8 @@ impl<'t> Timeline<'t> {
     fn waking(&mut self, ts: u64, e: &Waking) {
         let Some(t) = self.tasks.get_mut(e.wakee.index()) else { return };
         let waker = match e.context {
+            // The idle task wakes nobody: something that the trace did not see did.
+            Some(0) if e.waker == TaskId(0) => Waker::Unknown,
             Some(0) => Waker::Task(e.waker),
             Some(context) => Waker::Interrupt { context },
             None => Waker::Unknown,

@@ -73,6 +73,17 @@ fn an_interrupt_is_the_waker_whoever_was_current() {
 }
 
 #[test]
+fn the_idle_task_is_never_a_waker() {
+    let mut f = Fixture::new();
+    let a = f.task(1, 1);
+    f.switch(100, 0, a, S, IDLE);
+    f.waking(500, 0, IDLE, a, 0);
+    f.switch(600, 0, IDLE, R, a);
+    let (told, _) = walk(f);
+    assert_eq!(told.stays[0].waker, Waker::Unknown);
+}
+
+#[test]
 fn preemption_is_runnable_from_the_switch_out() {
     let mut f = Fixture::new();
     let (a, b) = (f.task(1, 1), f.task(2, 2));

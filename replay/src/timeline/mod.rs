@@ -234,6 +234,10 @@ impl<'t> Timeline<'t> {
         let Some((other, _)) = self.cpus.current(cpu).filter(|(now, _)| *now != task && *now != TaskId(0)) else {
             return false;
         };
+        if matches!(self.tasks.get(task.index()), Some(TaskState { now: Now::Running { .. }, .. })) {
+            // It is known to run: what is in doubt is the CPU that the event names, not who left one.
+            return false;
+        }
         self.settle(ts, other, sink);
         if let Some(t) = self.tasks.get_mut(other.index()) {
             t.forget(ts);

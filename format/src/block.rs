@@ -5,11 +5,10 @@
 
 use crate::bytes::{Malformed, Reader, Result, put_len};
 use crate::catalog::{CPU, EventKind, Kind, TS};
-use crate::column::{self, Bounds, Codec, Context, Entry};
+use crate::column::{self, Codec, Context, Entry, Words};
+use crate::lane::{self, Lane};
 use crate::layout::{CPU_SEVERAL, MAX_COLUMNS, MAX_ROWS};
 
-/// Rows that are turned into columns at a time: as many as stay in the processor's nearest cache.
-const TILE_ROWS: usize = 64;
 /// CPUs below this number find their lane by a table.
 const TABLED_CPUS: usize = 1 << 16;
 
@@ -24,15 +23,6 @@ pub(crate) struct Pending {
     pub(crate) since_ns: u64,
 }
 
-/// The rows of one CPU, which mostly come in the order of their times.
-struct Lane {
-    cpu: u32,
-    /// Words by row, in the order of their coming.
-    words: Vec<u64>,
-    last_ts: u64,
-    sorted: bool,
-}
-
 /// A sealed block, to be put behind a chunk header.
 pub(crate) struct Sealed {
     pub(crate) rows: u32,
@@ -45,10 +35,11 @@ pub(crate) struct Sealed {
 /// Scratch space for sealing, shared by all kinds.
 #[derive(Default)]
 pub(crate) struct Sealer {
-    columns: Vec<Vec<u64>>,
-    /// Smallest and largest word of each column.
-    bounds: Vec<Bounds>,
+    columns: Vec<Words>,
+    /// First row of each CPU's.
     runs: Vec<u32>,
+    /// CPU and number of rows of each of them.
+    cpus: Vec<(u64, usize)>,
     bytes: Vec<u8>,
 }
 
@@ -57,23 +48,22 @@ impl Pending {
         Self { kind, rows: 0, lanes: Vec::new(), lane_of: Vec::new(), since_ns: 0 }
     }
 
+    #[inline]
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
     /// Takes the words of one row, time and CPU first.
-    #[inline]
-    pub(crate) fn push<R: AsRef<[u64]>>(&mut self, cpu: u32, row: &R) {
-        let words = row.as_ref();
-        let ts = words[usize::from(TS)];
+    #[inline(always)]
+    pub(crate) fn push<R: AsRef<[u64]>>(&mut self, cpu: u32, row: &R, codec: &mut Codec) {
         let place = match self.lane_of.get(cpu as usize) {
             Some(&place) if place > 0 => place as usize - 1,
             _ => self.new_lane(cpu),
         };
         let lane = &mut self.lanes[place];
-        lane.words.extend_from_slice(words);
-        lane.sorted &= ts >= lane.last_ts;
-        lane.last_ts = ts;
+        if lane.push(row.as_ref()) {
+            lane.narrow(self.kind, &mut codec.shelf);
+        }
         self.rows += 1;
     }
 
@@ -83,7 +73,7 @@ impl Pending {
         if !tabled && let Some(place) = self.lanes.iter().position(|l| l.cpu == cpu) {
             return place;
         }
-        self.lanes.push(Lane { cpu, words: Vec::new(), last_ts: 0, sorted: true });
+        self.lanes.push(Lane::new(self.kind, cpu));
         if tabled {
             if self.lane_of.len() <= cpu as usize {
                 self.lane_of.resize(cpu as usize + 1, 0);
@@ -95,22 +85,51 @@ impl Pending {
 
     /// Encodes all rows into `out` and forgets them.
     pub(crate) fn seal(&mut self, codec: &mut Codec, sealer: &mut Sealer, out: &mut Vec<u8>) -> Sealed {
-        let rows = self.rows;
-        self.gather(sealer);
-        let Sealer { columns, bounds, runs, bytes } = sealer;
-        let cpus = columns.get(usize::from(CPU)).map_or(&[][..], Vec::as_slice);
-        let cpu = match (runs.len(), cpus.first()) {
-            (1, Some(&cpu)) => u32::try_from(cpu).unwrap_or(CPU_SEVERAL),
-            _ => CPU_SEVERAL,
-        };
-        let (ts_min, ts_max) = self.span(columns, runs);
-
-        let mut entries = Vec::with_capacity(self.kind.columns.len());
+        let rows = std::mem::take(&mut self.rows);
+        let mut lanes: Vec<&mut Lane> = self.lanes.iter_mut().filter(|l| l.rows() > 0).collect();
+        lanes.sort_unstable_by_key(|l| l.cpu);
+        let Sealer { columns, runs, cpus, bytes } = sealer;
+        runs.clear();
+        cpus.clear();
         bytes.clear();
-        for ((column, words), bounds) in self.kind.columns.iter().zip(&*columns).zip(&*bounds) {
-            let sources = column::sources(column.shape).map(|id| self.by_id(columns, id));
-            entries.push(column::encode(codec, column, words, *bounds, Context { runs, sources }, bytes));
+        let mut from = 0;
+        for lane in &mut lanes {
+            lane.narrow(self.kind, &mut codec.shelf);
+            lane.sort(self.kind);
+            runs.push(from);
+            cpus.push((u64::from(lane.cpu), lane.rows()));
+            from += u32::try_from(lane.rows()).unwrap_or(u32::MAX);
         }
+        let ts_min = lanes.iter().map(|l| l.span().0).min().unwrap_or(0);
+        let last = lanes.iter().map(|l| l.span().1).max().unwrap_or(0);
+        let reach = lanes.iter().map(|l| reach(self.kind, l)).max().unwrap_or(0);
+
+        columns.resize_with(self.kind.columns.len(), Words::default);
+        for (at, (column, words)) in self.kind.columns.iter().zip(&mut *columns).enumerate() {
+            codec.shelf.put_held(std::mem::take(&mut words.held));
+            words.rows = 0;
+            if at != usize::from(TS) && at != usize::from(CPU) {
+                for more in lanes.iter().filter_map(|l| l.column(at)) {
+                    lane::join(words, more, u64::from(column.nullable), &mut codec.shelf);
+                }
+            }
+        }
+        let mut entries = Vec::with_capacity(self.kind.columns.len());
+        for (at, (column, words)) in self.kind.columns.iter().zip(&*columns).enumerate() {
+            entries.push(if at == usize::from(TS) {
+                encode_times(codec, column, &lanes, (ts_min, last), bytes)
+            } else if at == usize::from(CPU) {
+                column::encode_runs(column, cpus, bytes)
+            } else {
+                let by_id = |id: u8| {
+                    let at = self.kind.columns.iter().position(|c| c.id == id && id > CPU)?;
+                    columns.get(at)
+                };
+                let sources = column::sources(column.shape).map(by_id);
+                column::encode(codec, column, words, Context { runs, sources }, bytes)
+            });
+        }
+        lanes.iter_mut().for_each(|l| l.clear(&mut codec.shelf));
         out.clear();
         put_len(out, entries.len());
         for entry in &entries {
@@ -118,101 +137,47 @@ impl Pending {
         }
         let head_len = u32::try_from(out.len()).unwrap_or(u32::MAX);
         out.extend_from_slice(bytes);
-        Sealed { rows: u32::try_from(rows).unwrap_or(u32::MAX), cpu, head_len, ts_min, ts_max }
-    }
-
-    fn by_id<'c>(&self, columns: &'c [Vec<u64>], id: u8) -> Option<&'c [u64]> {
-        let at = self.kind.columns.iter().position(|c| c.id == id && id != 0)?;
-        columns.get(at).map(Vec::as_slice)
-    }
-
-    /// Moves all rows into the sealer's columns, sorted by CPU and time.
-    fn gather(&mut self, sealer: &mut Sealer) {
-        let width = self.kind.columns.len();
-        if sealer.columns.len() < width {
-            sealer.columns.resize_with(width, Vec::new);
-        }
-        let columns = &mut sealer.columns[..width];
-        columns.iter_mut().for_each(Vec::clear);
-        sealer.bounds.clear();
-        sealer.bounds.extend(self.kind.columns.iter().map(|c| Bounds::new(c.nullable)));
-        sealer.runs.clear();
-        let mut order: Vec<usize> = (0..self.lanes.len()).filter(|&i| !self.lanes[i].words.is_empty()).collect();
-        order.sort_unstable_by_key(|&i| self.lanes[i].cpu);
-        for i in order {
-            sealer.runs.push(columns.first().map_or(0, |c| u32::try_from(c.len()).unwrap_or(u32::MAX)));
-            let lane = &mut self.lanes[i];
-            lane.sort(self.kind, width);
-            for tile in lane.words.chunks(TILE_ROWS * width) {
-                for (at, (column, bounds)) in columns.iter_mut().zip(&mut sealer.bounds).enumerate() {
-                    let from = column.len();
-                    if at == usize::from(CPU) {
-                        column.resize(from + tile.len() / width, u64::from(lane.cpu));
-                        continue;
-                    }
-                    column.extend(tile.chunks_exact(width).map(|row| row[at]));
-                    if at != usize::from(TS) {
-                        bounds.add(column.get(from..).unwrap_or_default());
-                    }
-                }
-            }
-            // Of what is sorted or the same the ends tell.
-            let from = sealer.runs.last().map_or(0, |&r| r as usize);
-            for at in [TS, CPU] {
-                let run = columns.get(usize::from(at)).and_then(|c| c.get(from..)).unwrap_or_default();
-                if let (Some(&first), Some(&last), Some(bounds)) =
-                    (run.first(), run.last(), sealer.bounds.get_mut(usize::from(at)))
-                {
-                    bounds.add(&[first, last]);
-                }
-            }
-            lane.words.clear();
-            lane.sorted = true;
-            lane.last_ts = 0;
-        }
-        self.rows = 0;
-    }
-
-    /// First and last instant that any row speaks of.
-    fn span(&self, columns: &[Vec<u64>], runs: &[u32]) -> (u64, u64) {
-        let ts = columns.get(usize::from(TS)).map_or(&[][..], Vec::as_slice);
-        // Times rise within a run.
-        let starts = runs.iter().filter_map(|&s| ts.get(s as usize));
-        let ends = runs.iter().skip(1).filter_map(|&s| ts.get((s as usize).checked_sub(1)?)).chain(ts.last());
-        let (min, last) = (starts.copied().min().unwrap_or(0), ends.copied().max().unwrap_or(0));
-        let max = match self.kind.kind {
-            Kind::Call => self.by_id(columns, 4).map(|d| {
-                // An unknown duration adds nothing.
-                ts.iter().zip(d).map(|(&t, &d)| if d == u64::MAX { t } else { t.saturating_add(d) }).max().unwrap_or(0)
-            }),
-            Kind::Loss => self.by_id(columns, 2).map(|to| ts.iter().chain(to).copied().max().unwrap_or(0)),
-            _ => None,
+        let cpu = match cpus[..] {
+            [(cpu, _)] => u32::try_from(cpu).unwrap_or(CPU_SEVERAL),
+            _ => CPU_SEVERAL,
         };
-        (min, max.unwrap_or(last))
+        Sealed { rows: u32::try_from(rows).unwrap_or(u32::MAX), cpu, head_len, ts_min, ts_max: last.max(reach) }
     }
 }
 
-impl Lane {
-    /// Sorts the rows by time. What is equal stays in the order of its coming.
-    fn sort(&mut self, kind: &EventKind, width: usize) {
-        let row = |i: u32| self.words.get(i as usize * width..).unwrap_or_default();
-        let word = |i: u32, at: usize| row(i).get(at).copied().unwrap_or(0);
-        #[expect(clippy::cast_possible_truncation, reason = "a block has at most MAX_ROWS rows")]
-        let rows = (self.words.len() / width) as u32;
-        // Of calls that begin in the same instant the longest holds the others.
-        let duration = (kind.kind == Kind::Call).then(|| kind.columns.iter().position(|c| c.id == 4)).flatten();
-        let key = |i: u32| (word(i, usize::from(TS)), duration.map_or(0, |d| !word(i, d)));
-        if self.sorted && duration.is_none() || (0..rows).is_sorted_by_key(key) {
-            return;
-        }
-        let mut order: Vec<u32> = (0..rows).collect();
-        order.sort_by_key(|&i| key(i));
-        let mut sorted = Vec::with_capacity(self.words.len());
-        for i in order {
-            sorted.extend_from_slice(row(i).get(..width).unwrap_or_default());
-        }
-        self.words = sorted;
+/// The latest instant that a row speaks of beyond its own time.
+fn reach(kind: &EventKind, lane: &Lane) -> u64 {
+    let place = |id: u8| kind.columns.iter().position(|c| c.id == id);
+    match kind.kind {
+        // An unknown duration adds nothing.
+        Kind::Call => place(4).map(|at| lane.reach(at, |t, d| if d == u64::MAX { t } else { t.saturating_add(d) })),
+        Kind::Loss => place(2).map(|at| lane.reach(at, u64::max)),
+        _ => None,
     }
+    .unwrap_or(0)
+}
+
+/// Times are gathered as distances, which is what a block holds.
+fn encode_times(
+    codec: &mut Codec,
+    column: &crate::catalog::Column,
+    lanes: &[&mut Lane],
+    span: (u64, u64),
+    bytes: &mut Vec<u8>,
+) -> Entry {
+    let mut steps = codec.shelf.take::<u32>();
+    if lanes.iter().all(|l| l.steps(span.0, &mut steps)) {
+        let entry = column::encode_rising(codec, column, &steps, span, bytes);
+        codec.shelf.put(steps);
+        return entry;
+    }
+    let mut steps = codec.shelf.take::<u64>();
+    lanes.iter().for_each(|l| {
+        l.steps(span.0, &mut steps);
+    });
+    let entry = column::encode_rising(codec, column, &steps, span, bytes);
+    codec.shelf.put(steps);
+    entry
 }
 
 /// The directory in the first bytes of a block's payload.

@@ -24,6 +24,11 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
+    /// What is left.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// Bytes that are left.
     pub(crate) fn len(&self) -> usize {
         self.rest.len()
@@ -84,6 +89,18 @@ impl<'a> Reader<'a> {
         let len = self.count(self.rest.len())?;
         std::str::from_utf8(self.bytes(len)?).map_err(|_| Malformed("a string is not UTF-8"))
     }
+}
+
+/// A signed number as an unsigned one: 0, −1, 1, −2 become 0, 1, 2, 3.
+#[inline]
+pub(crate) fn zigzag(n: i64) -> u64 {
+    ((n << 1) ^ (n >> 63)).cast_unsigned()
+}
+
+/// What [`zigzag`] was made of.
+#[inline]
+pub(crate) fn unzigzag(n: u64) -> i64 {
+    ((n >> 1) ^ (n & 1).wrapping_neg()).cast_signed()
 }
 
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {

@@ -1,7 +1,7 @@
 //! The dictionaries of a file: strings, tasks, functions, and the keys and values about the
 //! recording. Each grows by chunks that precede the blocks that use them.
 
-use crate::bytes::{Malformed, Reader, Result, put_len, put_string, put_varint};
+use crate::bytes::{Malformed, Reader, Result, put_len, put_string, put_varint, unzigzag, zigzag};
 use crate::catalog::{Class, Layer};
 use crate::layout::{DICTIONARY_FREE, DICTIONARY_PER_BYTE, ENTRY_COST, MAX_ENTRIES};
 
@@ -71,14 +71,6 @@ impl Entry for Task {
 
 fn distance(id: u32, from: u32) -> u64 {
     zigzag(i64::from(id) - i64::from(from))
-}
-
-fn zigzag(n: i64) -> u64 {
-    ((n << 1) ^ (n >> 63)).cast_unsigned()
-}
-
-fn unzigzag(n: u64) -> i64 {
-    ((n >> 1) ^ (n & 1).wrapping_neg()).cast_signed()
 }
 
 impl Entry for FunctionInfo {
@@ -162,8 +154,14 @@ impl Allowance {
         self.take((entries as u64).saturating_mul(ENTRY_COST))
     }
 
+    /// Takes one entry of so many bytes.
+    pub(crate) fn entry(&mut self, bytes: usize) -> Result<()> {
+        self.take(bytes as u64 + ENTRY_COST)
+    }
+
     fn take(&mut self, bytes: u64) -> Result<()> {
-        self.left = self.left.checked_sub(bytes).ok_or(Malformed("the dictionaries exceed what the file may hold"))?;
+        self.left =
+            self.left.checked_sub(bytes).ok_or(Malformed("schema and dictionaries exceed what the file may hold"))?;
         Ok(())
     }
 }
@@ -190,7 +188,7 @@ pub(crate) fn read_entries<E: Entry + Clone>(
         let left = r.len();
         let before = table.get(first..).and_then(<[E]>::last);
         let entry = E::read(&mut r, before)?;
-        allowance.take((left - r.len()) as u64 + ENTRY_COST)?;
+        allowance.entry(left - r.len())?;
         table.push(entry);
     }
     Ok(())

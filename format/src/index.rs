@@ -27,10 +27,9 @@ pub(crate) fn read(bytes: &[u8]) -> std::result::Result<Vec<IndexEntry>, String>
         return Err("the index has a broken entry".to_owned());
     }
     let mut entries = Vec::with_capacity(bytes.len() / INDEX_ENTRY_LEN);
-    for entry in bytes.chunks_exact(INDEX_ENTRY_LEN) {
-        let mut r = Reader::new(entry);
-        let offset = r.u64().map_err(|e| e.to_string())?;
-        let header = r.bytes(CHUNK_HEADER_LEN).map_err(|e| e.to_string())?;
+    for entry in bytes.as_chunks::<INDEX_ENTRY_LEN>().0 {
+        let (offset, header) = entry.split_at(INDEX_ENTRY_LEN - CHUNK_HEADER_LEN);
+        let offset = Reader::new(offset).u64().map_err(|e| e.to_string())?;
         entries.push(IndexEntry { offset, header: ChunkHeader::from_bytes(header)? });
     }
     Ok(entries)

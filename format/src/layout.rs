@@ -120,6 +120,9 @@ pub const DICTIONARY_PER_BYTE: u64 = 32;
 /// Bytes that an entry is reckoned to take beside its own.
 pub const ENTRY_COST: u64 = 64;
 
+/// Bytes that the blocks may take, decoded, which a reader has open to put their events in order.
+pub const MAX_OPEN: usize = 1 << 30;
+
 /// Rows after which a block is sealed.
 pub const SEAL_ROWS: usize = 1 << 16;
 /// Age of its first row after which a block is sealed: what a kill loses at most.

@@ -16,8 +16,8 @@
 //! let trace = Trace::open(&path)?;
 //! let mut batch = Batch::new()?;
 //! trace.read_block(&trace.blocks()[0], &mut batch, None)?;
-//! assert_eq!(batch.column(0), Some(&[1_000][..]));
-//! assert_eq!(trace.task(TaskId::from_word(batch.column(2).unwrap()[0])).pid, 42);
+//! assert_eq!(batch.column(0).unwrap().to_vec(), [1_000]);
+//! assert_eq!(trace.task(TaskId::from_word(batch.column(2).unwrap().get(0).unwrap())).pid, 42);
 //! # std::fs::remove_file(path)?;
 //! # Ok(())
 //! # }
@@ -33,15 +33,19 @@ mod column;
 mod dictionary;
 mod error;
 mod index;
+mod lane;
 pub mod layout;
 mod read;
 mod schema;
+mod text;
 mod write;
 
 pub use chunk::ChunkHeader;
+pub use column::{View, Words};
 pub use dictionary::{FunctionInfo, IDLE, Task};
 pub use error::Error;
 pub use index::IndexEntry;
-pub use read::{Batch, Damage, StoredColumn, Trace};
+pub use read::{Batch, Damage, SPAN_KEY, StoredColumn, Trace};
 pub use schema::{ColumnSchema, KindSchema, own_schema};
-pub use write::{ChunkCopy, Totals, TraceWriter, WriterOptions};
+pub use text::one_line;
+pub use write::{ChunkCopy, Recent, Totals, TraceWriter, WriterOptions};

@@ -1,6 +1,9 @@
 //! Reading a file. Everything is read by position into buffers, never through a mapping: a file
 //! that shrinks meanwhile gives an error, not a signal.
 
+mod batch;
+mod find;
+
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -8,18 +11,19 @@ use std::path::Path;
 
 use crate::block;
 use crate::bytes::Reader;
-use crate::catalog::{CPU, FuncId, Kind, StrId, TaskId, Unit};
+use crate::catalog::{FuncId, Kind, StrId, TaskId, Unit};
 use crate::chunk::ChunkHeader;
-use crate::column::{self, Codec, Context, Entry};
+use crate::column::{Codec, Entry};
 use crate::dictionary::{self, Allowance, FunctionInfo, IDLE, Task};
 use crate::error::Error;
-use crate::index::{self, Footer, IndexEntry};
+use crate::index::{Footer, IndexEntry};
 use crate::layout::{
-    CHUNK_ALIGN, CHUNK_BLOCK, CHUNK_FOOTER, CHUNK_FUNCTIONS, CHUNK_HEADER_LEN, CHUNK_INDEX, CHUNK_MAGIC, CHUNK_META,
-    CHUNK_SCHEMA, CHUNK_STRINGS, CHUNK_TASKS, FILE_HEADER_LEN, FILE_MAGIC, FLAG_ANCILLARY, FLAG_ZSTD,
-    FOOTER_PAYLOAD_LEN, MAX_PAYLOAD, NO_INDEX, TRANSFORM_NAMES, VERSION_MAJOR,
+    CHUNK_ALIGN, CHUNK_FUNCTIONS, CHUNK_HEADER_LEN, CHUNK_META, CHUNK_SCHEMA, CHUNK_STRINGS, CHUNK_TASKS, FLAG_ZSTD,
+    MAX_PAYLOAD, TRANSFORM_NAMES,
 };
 use crate::schema::{self, KindSchema};
+
+pub use batch::Batch;
 
 /// A part of a file that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,8 +67,10 @@ pub struct Trace {
     len: u64,
     complete: bool,
     footer: Option<Footer>,
+    index: Option<IndexEntry>,
     damage: Vec<Damage>,
     schema: Vec<KindSchema>,
+    all_kinds: Vec<KindSchema>,
     meta: Vec<(String, String)>,
     strings: Vec<Box<str>>,
     tasks: Vec<Task>,
@@ -73,56 +79,13 @@ pub struct Trace {
     blocks: Vec<IndexEntry>,
 }
 
-/// The decoded columns of one block.
-pub struct Batch {
-    codec: Codec,
-    payload: Vec<u8>,
-    rows: usize,
-    runs: Vec<u32>,
-    /// Columns by id; what is not decoded is empty.
-    columns: Vec<Vec<u64>>,
-    present: Vec<bool>,
-    /// What a column holds in every row, if that is known: it need not be written again.
-    constant: Vec<Option<u64>>,
-}
+/// Key in the meta list of a copy that lacks events of its original: first and last instant of that, so that offsets stay what
+/// they were.
+pub const SPAN_KEY: &str = "span_ns";
 
-impl Batch {
-    /// An empty batch, to be filled by [`Trace::read_block`].
-    ///
-    /// # Errors
-    /// When zstd cannot be started.
-    pub fn new() -> Result<Self, Error> {
-        Ok(Self {
-            codec: Codec::new(1)?,
-            payload: Vec::new(),
-            rows: 0,
-            runs: Vec::new(),
-            columns: Vec::new(),
-            present: Vec::new(),
-            constant: Vec::new(),
-        })
-    }
-
-    /// Rows of the block.
-    #[must_use]
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// First row of each run of equal `cpu`, if that column was decoded. Within a run `ts_ns` never
-    /// falls.
-    #[must_use]
-    pub fn runs(&self) -> &[u32] {
-        &self.runs
-    }
-
-    /// The words of a column by id, one per row; none where the block lacks it or it was not asked
-    /// for.
-    #[must_use]
-    pub fn column(&self, id: u8) -> Option<&[u64]> {
-        let id = usize::from(id);
-        self.present.get(id).copied().unwrap_or(false).then(|| self.columns[id].as_slice())
-    }
+fn parse_span(text: &str) -> Option<(u64, u64)> {
+    let (from, to) = text.split_once(' ')?;
+    Some((from.parse().ok()?, to.parse().ok()?))
 }
 
 impl Trace {
@@ -162,8 +125,10 @@ impl Trace {
             len: meta.len(),
             complete: false,
             footer: None,
+            index: None,
             damage: Vec::new(),
             schema: Vec::new(),
+            all_kinds: Vec::new(),
             meta: Vec::new(),
             strings: vec!["".into()],
             tasks: vec![IDLE],
@@ -175,188 +140,6 @@ impl Trace {
         trace.find_chunks()?;
         trace.read_dictionaries()?;
         Ok(trace)
-    }
-
-    /// Refuses what is no file of this version. Where only the header is broken, that is damage.
-    fn check_header(&mut self) -> Result<(), Error> {
-        let mut header = [0; FILE_HEADER_LEN];
-        let have = usize::try_from(self.len).unwrap_or(usize::MAX).min(FILE_HEADER_LEN);
-        self.read_at(&mut header[..have], 0)?;
-        let name = &self.path;
-        if have == 0 {
-            return Err(Error::NotIgt(format!("{name} is empty")));
-        }
-        let crc_fits = |h: &[u8; FILE_HEADER_LEN]| {
-            let (bytes, crc) = h.split_at(FILE_HEADER_LEN - 4);
-            crc32c::crc32c(bytes).to_le_bytes() == crc
-        };
-        let mut problem = (!crc_fits(&header)).then_some("the file header's crc does not fit its bytes");
-        if !header.starts_with(&FILE_MAGIC[..have.min(8)]) {
-            let mut mended = header;
-            mended[..8].copy_from_slice(&FILE_MAGIC);
-            if have == FILE_HEADER_LEN && crc_fits(&mended) {
-                problem = Some("the file's first bytes are not those of a recording, but the rest of its header is");
-                header = mended;
-            }
-        }
-        if !header.starts_with(&FILE_MAGIC[..have.min(8)]) {
-            return Err(Error::NotIgt(format!("{name} begins with {:02x?}", &header[..have.min(8)])));
-        }
-        if have < FILE_HEADER_LEN {
-            return Err(Error::NotIgt(format!("{name} ends within its header, after {have} bytes")));
-        }
-        let mut r = Reader::new(&header[8..]);
-        let fields = (r.u16(), r.u16(), r.u32());
-        let (Ok(major), Ok(_minor), Ok(_len)) = fields else { return Ok(()) };
-        // A version that cannot be trusted does not keep the chunks from being read: theirs can.
-        if let Some(problem) = problem.filter(|_| major == VERSION_MAJOR || !crc_fits(&header)) {
-            self.header_at(FILE_HEADER_LEN as u64).map_err(|_| Error::corrupt("the file header", 0, problem))?;
-            let problem = format!("{problem}; read as version {VERSION_MAJOR}");
-            self.damage.push(Damage { offset: 0, len: FILE_HEADER_LEN as u64, problem, header: None });
-            return Ok(());
-        }
-        if major != VERSION_MAJOR {
-            return Err(Error::Version { path: self.path.clone(), found: major, known: VERSION_MAJOR });
-        }
-        Ok(())
-    }
-
-    fn find_chunks(&mut self) -> Result<(), Error> {
-        match self.read_index() {
-            Ok(Some(chunks)) => {
-                self.complete = true;
-                self.chunks = chunks;
-            }
-            Ok(None) => {
-                self.scan()?;
-                let listed = self.footer.is_some_and(|f| f.chunks == self.chunks.len() as u64);
-                self.complete = listed && self.damage.iter().all(|d| d.offset == 0);
-            }
-            Err(Error::Corrupt { offset, problem, .. }) => {
-                self.damage.push(Damage { offset, len: 0, problem: format!("index: {problem}"), header: None });
-                self.scan()?;
-            }
-            Err(other) => return Err(other),
-        }
-        for c in &self.chunks {
-            let t = c.header.chunk_type;
-            if !(CHUNK_SCHEMA..=CHUNK_FOOTER).contains(&t) && c.header.flags & FLAG_ANCILLARY == 0 {
-                return Err(Error::Unsupported { what: format!("chunk type {t}"), offset: c.offset });
-            }
-        }
-        let is_block = |c: &IndexEntry| c.header.chunk_type == CHUNK_BLOCK;
-        // Sorting the keys moves less than sorting the blocks.
-        let mut order: Vec<(u64, u32, u32)> = (0..)
-            .zip(&self.chunks)
-            .filter(|(_, c)| is_block(c))
-            .map(|(i, c)| (c.header.ts_min, c.header.seq, i))
-            .collect();
-        order.sort();
-        self.blocks = order.into_iter().filter_map(|(.., i)| self.chunks.get(i as usize).copied()).collect();
-        Ok(())
-    }
-
-    /// The chunks by the index, if the file ends in a footer.
-    fn read_index(&mut self) -> Result<Option<Vec<IndexEntry>>, Error> {
-        let footer_len = CHUNK_HEADER_LEN + FOOTER_PAYLOAD_LEN;
-        let Some(at) = self.len.checked_sub(footer_len as u64).filter(|&at| at >= FILE_HEADER_LEN as u64) else {
-            return Ok(None);
-        };
-        let mut bytes = [0; CHUNK_HEADER_LEN + FOOTER_PAYLOAD_LEN];
-        self.read_at(&mut bytes, at)?;
-        let Ok(header) = ChunkHeader::from_bytes(&bytes[..CHUNK_HEADER_LEN]) else { return Ok(None) };
-        if header.chunk_type != CHUNK_FOOTER || crc32c::crc32c(&bytes[CHUNK_HEADER_LEN..]) != header.head_crc {
-            return Ok(None);
-        }
-        let broken = |problem: String| Error::corrupt("the index", at, problem);
-        let footer = Footer::read(&bytes[CHUNK_HEADER_LEN..]).map_err(|e| broken(e.to_string()))?;
-        self.footer = Some(footer);
-        if footer.index_offset == NO_INDEX {
-            return Ok(None);
-        }
-        let header = self.header_at(footer.index_offset).map_err(broken)?;
-        if header.chunk_type != CHUNK_INDEX {
-            return Err(broken("it is not where the footer says".to_owned()));
-        }
-        let entry = IndexEntry { offset: footer.index_offset, header };
-        let chunks = index::read(&self.whole_payload(&entry)?).map_err(broken)?;
-        // One behind the other: a small index could list one block a million times.
-        let mut end = FILE_HEADER_LEN as u64;
-        let mut follows = |e: &IndexEntry| {
-            let begins = end;
-            end = e.offset.saturating_add(e.header.span());
-            e.offset >= begins && end <= self.len
-        };
-        if chunks.len() as u64 != footer.chunks || !chunks.iter().all(&mut follows) {
-            return Err(broken("its entries do not fit the file".to_owned()));
-        }
-        Ok(Some(chunks))
-    }
-
-    fn header_at(&self, offset: u64) -> Result<ChunkHeader, String> {
-        let mut bytes = [0; CHUNK_HEADER_LEN];
-        if offset.checked_add(CHUNK_HEADER_LEN as u64).is_none_or(|end| end > self.len) {
-            return Err(format!("the file ends at {:#x}, within a chunk header", self.len));
-        }
-        self.read_at(&mut bytes, offset).map_err(|e| e.to_string())?;
-        let header = ChunkHeader::from_bytes(&bytes)?;
-        if offset + CHUNK_HEADER_LEN as u64 + u64::from(header.payload_len) > self.len {
-            return Err(format!(
-                "the file ends at {:#x}, within the payload of {} bytes",
-                self.len, header.payload_len
-            ));
-        }
-        Ok(header)
-    }
-
-    /// A header whose payload may lie behind the end of the file.
-    fn sound_header(&self, offset: u64) -> Option<ChunkHeader> {
-        let mut bytes = [0; CHUNK_HEADER_LEN];
-        self.read_at(&mut bytes, offset).ok()?;
-        ChunkHeader::from_bytes(&bytes).ok()
-    }
-
-    fn scan(&mut self) -> Result<(), Error> {
-        let mut offset = FILE_HEADER_LEN as u64;
-        let mut last_seq = None;
-        while offset < self.len {
-            match self.header_at(offset) {
-                Ok(header) => {
-                    last_seq = Some(header.seq);
-                    if header.chunk_type != CHUNK_INDEX && header.chunk_type != CHUNK_FOOTER {
-                        self.chunks.push(IndexEntry { offset, header });
-                    }
-                    offset += header.span();
-                }
-                Err(problem) => {
-                    let next = self.next_chunk(offset + CHUNK_ALIGN as u64, last_seq)?;
-                    let header = self.sound_header(offset);
-                    self.damage.push(Damage { offset, len: next - offset, problem, header });
-                    offset = next;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Offset of the next whole chunk at or behind `from`, or the end of the file. A chunk counts on
-    /// from the last one: the headers that a broken index quotes do not.
-    fn next_chunk(&self, from: u64, last_seq: Option<u32>) -> Result<u64, Error> {
-        let follows = |h: ChunkHeader| last_seq.is_none_or(|last| h.seq > last);
-        let mut window = vec![0; 1 << 16];
-        let mut at = from;
-        while at < self.len {
-            let n = usize::try_from(self.len - at).unwrap_or(usize::MAX).min(window.len());
-            self.read_at(&mut window[..n], at)?;
-            for i in (0..n).step_by(CHUNK_ALIGN) {
-                let offset = at + i as u64;
-                if window[i..n].starts_with(&CHUNK_MAGIC) && self.header_at(offset).is_ok_and(follows) {
-                    return Ok(offset);
-                }
-            }
-            at += n as u64;
-        }
-        Ok(self.len)
     }
 
     fn read_dictionaries(&mut self) -> Result<(), Error> {
@@ -373,7 +156,9 @@ impl Trace {
                     class: crate::catalog::Class::Other,
                 };
                 match t {
-                    CHUNK_SCHEMA => schema::read(&bytes).map(|s| self.schema = s),
+                    CHUNK_SCHEMA => {
+                        schema::read(&bytes, &mut gaps).and_then(|kinds| schema::merge(&mut self.schema, kinds))
+                    }
                     CHUNK_META => {
                         dictionary::read_entries(&bytes, &mut self.meta, &Default::default(), &mut gaps, lost_bytes)
                     }
@@ -395,10 +180,18 @@ impl Trace {
                 Err(other) => return Err(other),
             }
         }
-        if self.schema.is_empty() {
-            // Without its own schema the file is read by ours: ids are never reused.
-            self.schema = schema::own_schema();
+        // What no schema of the file describes is read by ours: ids are never reused.
+        self.all_kinds.clone_from(&self.schema);
+        for own in schema::own_schema() {
+            if self.schema.iter().any(|k| k.number == own.number) {
+                continue;
+            }
+            if self.blocks.iter().any(|b| b.header.kind == own.number) {
+                self.schema.push(own.clone());
+            }
+            self.all_kinds.push(own);
         }
+        self.all_kinds.sort_by_key(|k| k.number);
         Ok(())
     }
 
@@ -408,10 +201,7 @@ impl Trace {
         let broken = |problem: String| Error::corrupt(format!("chunk {}", h.seq), chunk.offset, problem);
         let mut bytes = vec![0; h.payload_len as usize];
         self.read_at(&mut bytes, chunk.offset + CHUNK_HEADER_LEN as u64)?;
-        let crc = crc32c::crc32c(bytes.get(..h.head_len as usize).unwrap_or_default());
-        if crc != h.head_crc {
-            return Err(broken(format!("crc {crc:#010x}, expected {:#010x}", h.head_crc)));
-        }
+        h.check_head(bytes.get(..h.head_len as usize).unwrap_or_default()).map_err(broken)?;
         if h.flags & FLAG_ZSTD == 0 {
             return Ok(bytes);
         }
@@ -426,40 +216,6 @@ impl Trace {
         Ok(raw)
     }
 
-    /// Decodes a block into `batch`: all its columns, or those of `only` (by id).
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] with the block's offset; `batch` is then empty.
-    pub fn read_block(&self, entry: &IndexEntry, batch: &mut Batch, only: Option<&[u8]>) -> Result<(), Error> {
-        batch.rows = 0;
-        batch.runs.clear();
-        batch.present.iter_mut().for_each(|p| *p = false);
-        let h = &entry.header;
-        let what = || format!("block {} ({})", h.seq, self.kind_name(h.kind));
-        let broken = |problem: String| Error::corrupt(what(), entry.offset, problem);
-
-        let mut payload = std::mem::take(&mut batch.payload);
-        payload.resize(h.payload_len as usize, 0);
-        let read = self.read_at(&mut payload, entry.offset + CHUNK_HEADER_LEN as u64);
-        let decoded = read.and_then(|()| {
-            let (head, body) =
-                payload.split_at_checked(h.head_len as usize).ok_or_else(|| broken("impossible lengths".into()))?;
-            let crc = crc32c::crc32c(head);
-            if crc != h.head_crc {
-                return Err(broken(format!("directory crc {crc:#010x}, expected {:#010x}", h.head_crc)));
-            }
-            let entries = block::read_directory(head, h.rows).map_err(|e| broken(e.to_string()))?;
-            batch.decode(&entries, body, h.rows as usize, only).map_err(broken)
-        });
-        batch.payload = payload;
-        if decoded.is_err() {
-            batch.rows = 0;
-            batch.runs.clear();
-            batch.present.iter_mut().for_each(|p| *p = false);
-        }
-        decoded
-    }
-
     /// What a block's directory says of its columns; none of them is read.
     ///
     /// # Errors
@@ -470,10 +226,7 @@ impl Trace {
         let broken = |problem: String| Error::corrupt(what(), entry.offset, problem);
         let mut head = vec![0; h.head_len as usize];
         self.read_at(&mut head, entry.offset + CHUNK_HEADER_LEN as u64)?;
-        let crc = crc32c::crc32c(&head);
-        if crc != h.head_crc {
-            return Err(broken(format!("directory crc {crc:#010x}, expected {:#010x}", h.head_crc)));
-        }
+        h.check_head(&head).map_err(broken)?;
         let entries = block::read_directory(&head, h.rows).map_err(|e| broken(e.to_string()))?;
         let range = |e: &Entry| match e.nullable {
             // "Not known" is stored as 0, below all words.
@@ -484,6 +237,12 @@ impl Trace {
             .iter()
             .map(|e| StoredColumn { id: e.id, transform: e.transform, len_bytes: e.len, range: range(e) })
             .collect())
+    }
+
+    /// The chunk that lists the others, where the file was opened by it.
+    #[must_use]
+    pub fn index_chunk(&self) -> Option<&IndexEntry> {
+        self.index.as_ref()
     }
 
     /// Checks what reading leaves unchecked: that the chunk's header stands in the file as the index
@@ -502,10 +261,7 @@ impl Trace {
         let start = entry.offset + CHUNK_HEADER_LEN as u64;
         let mut head = vec![0; h.head_len as usize];
         self.read_at(&mut head, start)?;
-        let crc = crc32c::crc32c(&head);
-        if crc != h.head_crc {
-            return Err(broken(format!("crc {crc:#010x}, expected {:#010x}", h.head_crc)));
-        }
+        h.check_head(&head).map_err(broken)?;
         let end = start + u64::from(h.payload_len);
         let mut padding = [0; CHUNK_ALIGN];
         let have = (entry.offset + h.span()).min(self.len).saturating_sub(end);
@@ -558,16 +314,23 @@ impl Trace {
         &self.damage
     }
 
-    /// Event kinds and columns, as the file describes them.
+    /// Event kinds and columns, as the file describes them: those that it has, and perhaps more. Kinds whose
+    /// description was lost are described as this build knows them.
     #[must_use]
     pub fn schema(&self) -> &[KindSchema] {
         &self.schema
     }
 
+    /// The same and, by number, every other kind that this build knows.
+    #[must_use]
+    pub fn all_kinds(&self) -> &[KindSchema] {
+        &self.all_kinds
+    }
+
     /// The description of a kind, by number.
     #[must_use]
     pub fn kind_schema(&self, number: u16) -> Option<&KindSchema> {
-        self.schema.iter().find(|k| k.number == number)
+        self.all_kinds.iter().find(|k| k.number == number)
     }
 
     /// Name of a kind, by number.
@@ -655,7 +418,10 @@ impl Trace {
                 Some((lo.min(h.ts_min), hi.max(h.ts_max)))
             })
         };
-        span(false).or_else(|| span(true))
+        let (first, last) = span(false).or_else(|| span(true))?;
+        // What a copy left out may have come first, and last.
+        let (from, to) = self.meta(SPAN_KEY).and_then(parse_span).unwrap_or((first, last));
+        Some((first.min(from), last.max(to)))
     }
 
     /// A word as a person reads it, by the unit of its column.
@@ -685,80 +451,5 @@ impl Trace {
             return format!("{word:#x}");
         }
         word.to_string()
-    }
-}
-
-impl Batch {
-    fn decode(&mut self, entries: &[Entry], body: &[u8], rows: usize, only: Option<&[u8]>) -> Result<(), String> {
-        let mut todo: Vec<(usize, &Entry)> = Vec::with_capacity(entries.len());
-        let mut start = 0;
-        for e in entries {
-            todo.push((start, e));
-            start += e.len as usize;
-        }
-        if start != body.len() {
-            return Err(format!("columns of {start} bytes in a body of {}", body.len()));
-        }
-        if let Some(ids) = only {
-            // CPUs give the runs; what a column is derived from comes with it.
-            let mut wanted = [false; 256];
-            ids.iter().chain([&CPU]).for_each(|&id| wanted[usize::from(id)] = true);
-            for _ in entries {
-                for e in entries.iter().filter(|e| wanted[usize::from(e.id)]).collect::<Vec<_>>() {
-                    e.sources.iter().filter(|&&id| id != 0).for_each(|&id| wanted[usize::from(id)] = true);
-                }
-            }
-            todo.retain(|(_, e)| wanted[usize::from(e.id)]);
-        }
-        // CPUs first, then whatever has all that it is derived from.
-        todo.sort_by_key(|(_, e)| e.id != CPU);
-        while !todo.is_empty() {
-            let ready =
-                todo.iter().position(|(_, e)| todo.iter().all(|(_, other)| other.id == e.id || !e.needs(other.id)));
-            let Some(ready) = ready else { return Err("columns are derived from each other".to_owned()) };
-            let (start, e) = todo.remove(ready);
-            let bytes = body.get(start..start + e.len as usize).unwrap_or_default();
-            self.decode_column(e, bytes, rows).map_err(|problem| format!("column {}: {problem}", e.id))?;
-        }
-        self.rows = rows;
-        Ok(())
-    }
-
-    fn decode_column(&mut self, e: &Entry, bytes: &[u8], rows: usize) -> Result<(), String> {
-        let crc = crc32c::crc32c(bytes);
-        if e.len > 0 && crc != e.crc {
-            return Err(format!("crc {crc:#010x}, expected {:#010x}", e.crc));
-        }
-        let id = usize::from(e.id);
-        if self.columns.len() <= id {
-            self.columns.resize_with(id + 1, Vec::new);
-            self.present.resize(id + 1, false);
-            self.constant.resize(id + 1, None);
-        }
-        if self.present[id] {
-            return Err("it stands twice".to_owned());
-        }
-        let constant = e.constant();
-        if e.id != CPU && constant.is_some() && self.constant[id] == constant && self.columns[id].len() >= rows {
-            self.columns[id].truncate(rows);
-            self.present[id] = true;
-            return Ok(());
-        }
-        let mut out = std::mem::take(&mut self.columns[id]);
-        let sources = e.sources.map(|id| {
-            let present = id != 0 && self.present.get(usize::from(id)).copied().unwrap_or(false);
-            present.then(|| self.columns[usize::from(id)].as_slice())
-        });
-        let at = Context { runs: &self.runs, sources };
-        let decoded = column::decode(&mut self.codec, e, bytes, rows, at, &mut out);
-        self.columns[id] = out;
-        self.constant[id] = None;
-        decoded.map_err(|m| m.to_string())?;
-        self.constant[id] = constant;
-        self.present[id] = true;
-        if e.id == CPU {
-            column::runs_of(&self.columns[id], &mut self.runs);
-        }
-        Ok(())
     }
 }

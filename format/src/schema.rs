@@ -3,6 +3,7 @@
 
 use crate::bytes::{Malformed, Reader, Result, put_len, put_string, put_varint};
 use crate::catalog::{EVENTS, Kind, Unit};
+use crate::dictionary::Allowance;
 use crate::layout::{MAX_COLUMNS, MAX_KINDS, MAX_NAMES};
 
 /// An event kind as a file describes it.
@@ -105,24 +106,45 @@ pub(crate) fn write(kinds: &[KindSchema]) -> Vec<u8> {
     out
 }
 
-pub(crate) fn read(bytes: &[u8]) -> Result<Vec<KindSchema>> {
+/// Reads a schema chunk; `allowance` is what it may still take.
+pub(crate) fn read(bytes: &[u8], allowance: &mut Allowance) -> Result<Vec<KindSchema>> {
     let mut r = Reader::new(bytes);
     let mut kinds = Vec::new();
     for _ in 0..r.count(MAX_KINDS)? {
         let number = r.u16()?;
-        let (name, doc) = (r.string()?.to_owned(), r.string()?.to_owned());
+        let (name, doc) = (text(&mut r, allowance)?, text(&mut r, allowance)?);
         let mut columns = Vec::new();
         for _ in 0..r.count(MAX_COLUMNS)? {
             let (id, unit, nullable) = (r.u8()?, r.u8()?, r.u8()? & 1 != 0);
-            let (name, doc) = (r.string()?.to_owned(), r.string()?.to_owned());
+            let (name, doc) = (text(&mut r, allowance)?, text(&mut r, allowance)?);
             let names =
-                (0..r.count(MAX_NAMES)?).map(|_| Ok((r.varint()?, r.string()?.to_owned()))).collect::<Result<_>>()?;
+                (0..r.count(MAX_NAMES)?).map(|_| Ok((r.varint()?, text(&mut r, allowance)?))).collect::<Result<_>>()?;
             columns.push(ColumnSchema { id, name, unit, nullable, doc, names });
         }
         kinds.push(KindSchema { number, name, doc, columns });
     }
     // Later versions may append; what follows is theirs.
-    kinds.is_empty().then_some(()).map_or(Ok(kinds), |()| Err(Malformed("it names no event kind")))
+    if kinds.is_empty() { Err(Malformed("it names no event kind")) } else { Ok(kinds) }
+}
+
+fn text(r: &mut Reader, allowance: &mut Allowance) -> Result<String> {
+    let text = r.string()?;
+    allowance.entry(text.len())?;
+    Ok(text.to_owned())
+}
+
+/// Adds kinds to those that a file has described so far. What is said last of a kind holds.
+pub(crate) fn merge(schema: &mut Vec<KindSchema>, kinds: Vec<KindSchema>) -> Result<()> {
+    for kind in kinds {
+        if let Some(known) = schema.iter_mut().find(|k| k.number == kind.number) {
+            *known = kind;
+        } else if schema.len() < MAX_KINDS {
+            schema.push(kind);
+        } else {
+            return Err(Malformed("there are more event kinds than the cap allows"));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -133,9 +155,32 @@ mod tests {
     fn the_schema_round_trips() {
         let own = own_schema();
         let bytes = write(&own);
-        assert_eq!(read(&bytes).unwrap(), own);
+        assert_eq!(read(&bytes, &mut Allowance::new(0)).unwrap(), own);
         for cut in 0..bytes.len() {
-            assert!(read(&bytes[..cut]).is_err());
+            assert!(read(&bytes[..cut], &mut Allowance::new(0)).is_err());
         }
+    }
+
+    #[test]
+    fn what_is_said_last_of_a_kind_holds() {
+        let own = own_schema();
+        let mut schema = own[..3].to_vec();
+        let mut again = own[1..5].to_vec();
+        again[0].name = "renamed".to_owned();
+        merge(&mut schema, again).unwrap();
+        let names: Vec<&str> = schema.iter().map(|k| k.name.as_str()).collect();
+        assert_eq!(names, [&own[0].name, "renamed", &own[2].name, &own[3].name, &own[4].name]);
+    }
+
+    /// A few bytes can be the compressed form of millions of named values, each of which takes memory.
+    #[test]
+    fn a_schema_takes_no_more_than_the_file_allows() {
+        let mut kind = own_schema().remove(0);
+        kind.columns.truncate(1);
+        kind.columns[0].names = (0..60_000).map(|word| (word, String::new())).collect();
+        let bytes = write(&[kind]);
+        let mut allowance = Allowance::new(0);
+        let taken = (0..1000).take_while(|_| read(&bytes, &mut allowance).is_ok()).count();
+        assert!((60..80).contains(&taken), "{taken}");
     }
 }

@@ -1,6 +1,8 @@
 //! Writing a file: rows go in one by one, blocks come out.
 
 mod copy;
+mod describe;
+mod part;
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -11,15 +13,18 @@ use crate::chunk::ChunkHeader;
 use crate::column::Codec;
 use crate::dictionary::{self, FunctionInfo, IDLE, Task};
 use crate::error::Error;
+use crate::index;
 use crate::index::{Footer, IndexEntry};
 use crate::layout::{
-    CHUNK_ALIGN, CHUNK_BLOCK, CHUNK_FOOTER, CHUNK_FUNCTIONS, CHUNK_HEADER_LEN, CHUNK_INDEX, CHUNK_META, CHUNK_SCHEMA,
-    CHUNK_STRINGS, CHUNK_TASKS, CPU_SEVERAL, FILE_HEADER_LEN, FILE_MAGIC, FLAG_ANCILLARY, FLAG_ZSTD, INDEX_ENTRY_LEN,
-    MAX_PAYLOAD, NO_INDEX, SEAL_NS, SEAL_ROWS, VERSION_MAJOR, VERSION_MINOR,
+    CHUNK_ALIGN, CHUNK_BLOCK, CHUNK_FOOTER, CHUNK_FUNCTIONS, CHUNK_HEADER_LEN, CHUNK_INDEX, CHUNK_META, CHUNK_STRINGS,
+    CHUNK_TASKS, CPU_SEVERAL, FILE_HEADER_LEN, FILE_MAGIC, FLAG_ANCILLARY, FLAG_ZSTD, INDEX_ENTRY_LEN, MAX_PAYLOAD,
+    NO_INDEX, SEAL_NS, SEAL_ROWS, VERSION_MAJOR, VERSION_MINOR,
 };
-use crate::{index, schema};
+
+use describe::Described;
 
 pub use copy::ChunkCopy;
+pub use part::Recent;
 
 /// How hard to compress, and when to seal.
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +74,7 @@ pub struct TraceWriter<W: Write> {
     tasks: Dictionary<Task>,
     functions: Dictionary<FunctionInfo>,
     meta: Dictionary<(String, String)>,
+    described: Described,
     index: Vec<IndexEntry>,
     /// Chunks that one index can list.
     index_cap: usize,
@@ -100,21 +106,22 @@ const fn place_of(kind: Kind) -> usize {
     at
 }
 
+/// The payload of a chunk with [`FLAG_ZSTD`]; none where that would not be smaller.
+fn compressed(codec: &mut Codec, raw: &[u8]) -> Option<Vec<u8>> {
+    if raw.len() < 64 {
+        return None;
+    }
+    let frame = codec.compress(raw).filter(|frame| frame.len() + 4 < raw.len())?;
+    let len = u32::try_from(raw.len()).unwrap_or(u32::MAX).to_le_bytes();
+    Some([&len[..], frame].concat())
+}
+
 impl<W: Write> TraceWriter<W> {
-    /// Begins a file: writes its header and schema.
+    /// Begins a file: writes its header.
     ///
     /// # Errors
     /// [`Error::Io`] when `out` does not take the bytes.
     pub fn new(out: W, options: WriterOptions) -> Result<Self, Error> {
-        let mut writer = Self::headed(out, options)?;
-        let schema = schema::own_schema();
-        let rows = schema.len();
-        writer.chunk_of(CHUNK_SCHEMA, rows, &schema::write(&schema))?;
-        Ok(writer)
-    }
-
-    /// Begins a file: writes its header.
-    fn headed(out: W, options: WriterOptions) -> Result<Self, Error> {
         let mut writer = Self {
             out,
             offset: 0,
@@ -129,10 +136,16 @@ impl<W: Write> TraceWriter<W> {
             tasks: Dictionary::new(vec![IDLE]),
             functions: Dictionary::new(Vec::new()),
             meta: Dictionary::new(Vec::new()),
+            described: Described::default(),
             index: Vec::new(),
             index_cap: MAX_PAYLOAD / INDEX_ENTRY_LEN,
             events: 0,
         };
+        writer.put_header()?;
+        Ok(writer)
+    }
+
+    fn put_header(&mut self) -> Result<(), Error> {
         let mut header = [0; FILE_HEADER_LEN];
         header[..8].copy_from_slice(&FILE_MAGIC);
         header[8..10].copy_from_slice(&VERSION_MAJOR.to_le_bytes());
@@ -140,8 +153,7 @@ impl<W: Write> TraceWriter<W> {
         header[12..16].copy_from_slice(&(FILE_HEADER_LEN as u32).to_le_bytes());
         let crc = crc32c::crc32c(&header[..FILE_HEADER_LEN - 4]);
         header[FILE_HEADER_LEN - 4..].copy_from_slice(&crc.to_le_bytes());
-        writer.put(&header)?;
-        Ok(writer)
+        self.put(&header)
     }
 
     /// Sets a key about the recording. Of several values the last one holds.
@@ -173,13 +185,14 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     /// [`Error::Io`] when the file does not take the bytes.
+    #[inline]
     pub fn push<E: Event>(&mut self, ts_ns: u64, cpu: u32, event: &E) -> Result<(), Error> {
         let at = const { place_of(E::KIND) };
         let Some(pending) = self.pending.get_mut(at) else { return Ok(()) };
         if pending.rows() == 0 {
             pending.since_ns = self.now_ns;
         }
-        pending.push(cpu, &event.row(ts_ns, cpu));
+        pending.push(cpu, &event.row(ts_ns, cpu), &mut self.codec);
         self.events += 1;
         if pending.rows() >= self.options.seal_rows { self.seal(at) } else { Ok(()) }
     }
@@ -236,6 +249,11 @@ impl<W: Write> TraceWriter<W> {
     /// # Errors
     /// [`Error::Io`] when the file does not take the bytes.
     pub fn finish(mut self) -> Result<(W, Totals), Error> {
+        let totals = self.end()?;
+        Ok((self.out, totals))
+    }
+
+    fn end(&mut self) -> Result<Totals, Error> {
         self.flush()?;
         let chunks = self.index.len();
         let index_offset = if chunks <= self.index_cap { self.offset } else { NO_INDEX };
@@ -245,7 +263,7 @@ impl<W: Write> TraceWriter<W> {
         let footer = Footer { index_offset, chunks: chunks as u64, events: self.events };
         self.plain_chunk(CHUNK_FOOTER, 0, 0, &footer.to_bytes())?;
         self.out.flush().map_err(|e| self.io(e))?;
-        Ok((self.out, Totals { events: self.events, bytes: self.offset }))
+        Ok(Totals { events: self.events, bytes: self.offset })
     }
 
     /// Bytes written so far.
@@ -267,6 +285,7 @@ impl<W: Write> TraceWriter<W> {
 
     fn seal(&mut self, at: usize) -> Result<(), Error> {
         // What the rows refer to comes before them.
+        self.describe(self.pending[at].kind.kind)?;
         self.write_dictionaries()?;
         let mut payload = std::mem::take(&mut self.payload);
         let pending = &mut self.pending[at];
@@ -311,18 +330,9 @@ impl<W: Write> TraceWriter<W> {
 
     /// Writes a chunk that is no block, compressed where that helps.
     fn chunk_of(&mut self, chunk_type: u8, rows: usize, raw: &[u8]) -> Result<(), Error> {
-        let mut packed = Vec::new();
-        if raw.len() >= 64
-            && let Some(frame) = self.codec.compress(raw)
-            && frame.len() + 4 < raw.len()
-        {
-            packed.extend(u32::try_from(raw.len()).unwrap_or(u32::MAX).to_le_bytes());
-            packed.extend_from_slice(frame);
-        }
-        if packed.is_empty() {
-            self.plain_chunk(chunk_type, 0, rows, raw)
-        } else {
-            self.plain_chunk(chunk_type, FLAG_ZSTD, rows, &packed)
+        match compressed(&mut self.codec, raw) {
+            Some(packed) => self.plain_chunk(chunk_type, FLAG_ZSTD, rows, &packed),
+            None => self.plain_chunk(chunk_type, 0, rows, raw),
         }
     }
 

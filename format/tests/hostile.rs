@@ -49,6 +49,7 @@ fn sample() -> Vec<u8> {
             bytes: Some(1 << (i % 40)),
             copy: None,
             stream: None,
+            device: None,
         };
         w.push(1000 + i, 1, &call).unwrap();
     }
@@ -114,7 +115,7 @@ fn read_everything(bytes: &[u8], batch: &mut Batch) -> usize {
             read += 1;
             let columns = trace.kind_schema(b.header.kind).map(|k| k.columns.clone()).unwrap_or_default();
             for c in columns {
-                if let Some(&word) = batch.column(c.id).and_then(<[u64]>::first) {
+                if let Some(word) = batch.column(c.id).and_then(ingero_format::Words::first) {
                     let _ = trace.show(&c, word);
                 }
             }

@@ -83,12 +83,12 @@ fn check(seed: u64, options: WriterOptions) {
     let mut read = Vec::new();
     for block in trace.blocks() {
         trace.read_block(block, &mut batch, None).unwrap();
-        let columns: Vec<&[u64]> = kind.columns.iter().map(|c| batch.column(c.id).unwrap()).collect();
+        let columns: Vec<Vec<u64>> = kind.columns.iter().map(|c| batch.column(c.id).unwrap().to_vec()).collect();
         read.extend((0..batch.rows()).map(|r| columns.iter().map(|c| c[r]).collect::<Vec<u64>>()));
         let stored = trace.stored_columns(block).unwrap();
         for (column, words) in kind.columns.iter().zip(&columns) {
             trace.read_block(block, &mut one, Some(&[column.id])).unwrap();
-            assert_eq!(one.column(column.id).unwrap(), *words, "seed {seed}, {} alone", column.name);
+            assert_eq!(one.column(column.id).unwrap(), words.as_slice(), "seed {seed}, {} alone", column.name);
             let known = || words.iter().copied().filter(|&w| !(column.nullable && w == NULL));
             let range = stored.iter().find(|s| s.id == column.id).unwrap().range;
             // With "not known" in between the smallest is a bound, not a value.

@@ -1,5 +1,7 @@
 //! How a field of an event becomes the 64-bit word that a column stores, and back.
 
+use crate::bytes::{unzigzag, zigzag};
+
 /// The word that stands for "not known" in a nullable column.
 ///
 /// No nullable column has this as a value: identifiers count up from 0, times are below 2^63 and
@@ -15,36 +17,44 @@ pub trait Word: Copy {
 }
 
 impl Word for u64 {
+    #[inline]
     fn to_word(self) -> u64 {
         self
     }
+    #[inline]
     fn from_word(word: u64) -> Self {
         word
     }
 }
 
 impl Word for u32 {
+    #[inline]
     fn to_word(self) -> u64 {
         u64::from(self)
     }
+    #[inline]
     fn from_word(word: u64) -> Self {
         u32::try_from(word).unwrap_or(u32::MAX)
     }
 }
 
 impl Word for i64 {
+    #[inline]
     fn to_word(self) -> u64 {
-        ((self << 1) ^ (self >> 63)).cast_unsigned()
+        zigzag(self)
     }
+    #[inline]
     fn from_word(word: u64) -> Self {
-        (word >> 1).cast_signed() ^ -((word & 1).cast_signed())
+        unzigzag(word)
     }
 }
 
 impl<T: Word> Word for Option<T> {
+    #[inline]
     fn to_word(self) -> u64 {
         self.map_or(NULL, Word::to_word)
     }
+    #[inline]
     fn from_word(word: u64) -> Self {
         (word != NULL).then(|| T::from_word(word))
     }
@@ -57,9 +67,11 @@ macro_rules! identifiers {
         pub struct $name(pub u32);
 
         impl Word for $name {
+            #[inline]
             fn to_word(self) -> u64 {
                 u64::from(self.0)
             }
+            #[inline]
             fn from_word(word: u64) -> Self {
                 Self(u32::from_word(word))
             }
@@ -68,6 +80,7 @@ macro_rules! identifiers {
         impl $name {
             /// The identifier as an index into its dictionary.
             #[must_use]
+            #[inline]
             pub fn index(self) -> usize {
                 self.0 as usize
             }

@@ -53,16 +53,33 @@ impl<'a> BitReader<'a> {
         Self { bytes, bit: 0 }
     }
 
-    /// The next `count` bits, at most 56; zeros behind the end.
-    #[inline]
-    pub(super) fn take(&mut self, count: u32) -> u64 {
+    /// Bytes of which some bit was taken.
+    pub(super) fn bytes_begun(&self) -> usize {
+        self.bit.div_ceil(8)
+    }
+
+    /// The next bits, at least 56 that are right; zeros behind the end.
+    #[inline(always)]
+    pub(super) fn peek(&self) -> u64 {
         let at = self.bit / 8;
         let word = match self.bytes.get(at..at + SLACK).and_then(|s| s.first_chunk()) {
             Some(bytes) => u64::from_le_bytes(*bytes),
             None => self.tail(at),
         };
-        let value = (word >> (self.bit % 8)) & ((1 << count) - 1);
+        word >> (self.bit % 8)
+    }
+
+    /// Leaves bits behind.
+    #[inline(always)]
+    pub(super) fn pass(&mut self, count: u32) {
         self.bit += count as usize;
+    }
+
+    /// The next `count` bits, at most 56; zeros behind the end.
+    #[inline(always)]
+    pub(super) fn take(&mut self, count: u32) -> u64 {
+        let value = self.peek() & ((1 << count) - 1);
+        self.pass(count);
         value
     }
 

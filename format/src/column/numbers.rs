@@ -1,30 +1,20 @@
-//! Numbers as bytes: by byte planes, or scaled.
-//!
-//! *Planes*: the lowest bytes of all numbers together, then the second lowest, and so on. Upper planes
-//! are mostly constant, lower ones mostly noise. *Scaled*: a byte that tells the size of a number and its
-//! first digits, compressed, and the digits behind them as they are. Times between events are best so:
-//! their size follows a law, their last digits follow none.
+//! Numbers as bytes, in the form that suits them: by byte planes, scaled, or by pcodec.
 
-use super::Codec;
-use super::bits::{BitReader, BitWriter};
-use super::packed;
-use crate::bytes::{Malformed, Reader, Result, put_len};
-use crate::layout::{
-    FORM_PCO, FORM_SCALED, PACKED_MAX_BASE, PLANE_CONST, PLANE_PACKED, PLANE_RAW, PLANE_ZSTD, SCALED_MAX_DIGITS,
-    SCALED_MAX_SHIFT,
-};
+use super::cell::Cell;
+use super::codec::Codec;
+use super::{planes, scaled};
+#[cfg(feature = "pco")]
+use crate::bytes::put_len;
+use crate::bytes::{Malformed, Reader, Result};
+use crate::layout::{FORM_PCO, FORM_SCALED, SCALED_MAX_DIGITS};
 
-/// Below this many bytes a zstd frame costs more than it saves.
-const ZSTD_FROM: usize = 32;
-/// Numbers on which the two forms are compared, where there are more.
-const SAMPLE: usize = 2048;
+/// Numbers on which two forms are compared, where there are more.
+pub(super) const SAMPLE: usize = 1024;
 /// Fewer numbers are not worth the comparison.
 const SCALED_FROM: usize = 64;
 /// Level at which pcodec is tried.
 #[cfg(feature = "pco")]
 const PCO_LEVEL: usize = 8;
-/// Fewer bytes are not packed.
-const PACKED_FROM: usize = 64;
 
 /// Which forms the writer tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +25,27 @@ pub(super) enum Forms {
     Either,
 }
 
+/// Numbers on their way into a block.
+#[derive(Clone, Copy)]
+pub(super) struct Numbers<'a, T> {
+    pub(super) cells: &'a [T],
+    /// Taken from each.
+    pub(super) less: T,
+    /// No number is above this.
+    pub(super) max: u64,
+}
+
+impl<'a, T: Cell> Numbers<'a, T> {
+    /// Numbers as they are.
+    pub(super) fn plain(cells: &'a [T], max: u64) -> Self {
+        Self { cells, less: T::default(), max }
+    }
+
+    fn part(self, from: usize, to: usize) -> Self {
+        Self { cells: self.cells.get(from..to).unwrap_or(self.cells), ..self }
+    }
+}
+
 /// Bytes that hold every value up to `max`: 0 for 0.
 pub(super) fn width(max: u64) -> u8 {
     let bits = 64 - max.leading_zeros();
@@ -43,351 +54,120 @@ pub(super) fn width(max: u64) -> u8 {
     width
 }
 
-/// Appends the form and the numbers, none above `max`.
-pub(super) fn write(codec: &mut Codec, values: &[u64], max: u64, forms: Forms, out: &mut Vec<u8>) {
-    let width = width(max);
-    if codec.thorough && values.len() >= SCALED_FROM {
-        write_smallest(codec, values, max, forms, out);
+/// A number of the same width as the largest.
+pub(super) fn bits_of<T: Cell>(cells: &[T]) -> u64 {
+    cells.iter().fold(T::default(), |all, &c| all.or(c)).wide()
+}
+
+/// Appends the form and the numbers.
+pub(super) fn write<T: Cell>(codec: &mut Codec, numbers: Numbers<T>, forms: Forms, out: &mut Vec<u8>) {
+    let (rows, max) = (numbers.cells.len(), numbers.max);
+    if codec.thorough && rows >= SCALED_FROM {
+        write_smallest(codec, numbers, forms, out);
         return;
     }
     if forms == Forms::Either
-        && width > 1
-        && values.len() >= SCALED_FROM
-        && let Some(digits) = scaled_digits(max)
-        && scaled_is_smaller(codec, values, width, digits, out)
+        && width(max) > 1
+        && rows >= SCALED_FROM
+        && let Some(digits) = scaled::digits(max)
+        && scaled_is_smaller(codec, numbers, digits, out)
     {
         out.push(FORM_SCALED + digits);
-        write_scaled(codec, values, digits, out);
+        scaled::write(codec, numbers, digits, out);
         return;
     }
-    out.push(width);
-    write_planes(codec, values, width, out);
+    out.push(width(max));
+    planes::write(codec, numbers, out);
 }
 
 /// Writes in every form that there is and keeps the smallest.
-fn write_smallest(codec: &mut Codec, values: &[u64], max: u64, forms: Forms, out: &mut Vec<u8>) {
+fn write_smallest<T: Cell>(codec: &mut Codec, numbers: Numbers<T>, forms: Forms, out: &mut Vec<u8>) {
     let start = out.len();
-    out.push(width(max));
-    write_planes(codec, values, width(max), out);
+    out.push(width(numbers.max));
+    planes::write(codec, numbers, out);
     if forms == Forms::Planes {
         return;
     }
     let keep_smaller = |out: &mut Vec<u8>, write: &mut dyn FnMut(&mut Vec<u8>)| {
         let mut other = Vec::new();
         write(&mut other);
-        if other.len() < out.len() - start {
+        if !other.is_empty() && other.len() < out.len() - start {
             out.truncate(start);
             out.extend_from_slice(&other);
         }
     };
-    let most = scaled_digits(max).unwrap_or(0);
-    for digits in 1..=most {
+    let most = scaled::digits(numbers.max).unwrap_or(0);
+    // The fewer digits, the more bits are behind them: of the largest numbers too many.
+    for digits in (1..=most).filter(|&digits| scaled::fits(numbers.max, digits)) {
         keep_smaller(out, &mut |other| {
             other.push(FORM_SCALED + digits);
-            write_scaled(codec, values, digits, other);
+            scaled::write(codec, numbers, digits, other);
         });
     }
     #[cfg(feature = "pco")]
     keep_smaller(out, &mut |other| {
         let config = pco::ChunkConfig::default().with_compression_level(PCO_LEVEL);
-        if let Ok(bytes) = pco::standalone::simple_compress(values, &config) {
+        let wide: Vec<u64> = numbers.cells.iter().map(|c| c.minus(numbers.less).wide()).collect();
+        if let Ok(bytes) = pco::standalone::simple_compress(&wide, &config) {
             other.push(FORM_PCO);
             put_len(other, bytes.len());
             other.extend_from_slice(&bytes);
-        } else {
-            other.resize(usize::from(u16::MAX) + values.len() * 9, 0);
         }
     });
 }
 
-#[cfg(feature = "pco")]
-fn read_pco(r: &mut Reader, rows: usize, out: &mut Vec<u64>) -> Result<()> {
-    let len = r.count(crate::layout::MAX_PAYLOAD)?;
-    let bytes = r.bytes(len)?;
-    out.clear();
-    out.resize(rows, 0);
-    let progress =
-        pco::standalone::simple_decompress_into(bytes, out).map_err(|_| Malformed("pcodec numbers are broken"))?;
-    if progress.n_processed == rows && progress.finished {
-        Ok(())
-    } else {
-        Err(Malformed("there are more or fewer pcodec numbers than rows"))
-    }
-}
-
-#[cfg(not(feature = "pco"))]
-fn read_pco(_: &mut Reader, _: usize, _: &mut Vec<u64>) -> Result<()> {
-    Err(Malformed("this build lacks the feature pco, which reads recompressed numbers"))
-}
-
-/// Digits (binary ones) that the size byte can take in for numbers up to `max`.
-fn scaled_digits(max: u64) -> Option<u8> {
-    [3, 2].into_iter().find(|&digits| {
-        let shift = shift(max, digits);
-        shift <= SCALED_MAX_SHIFT && (u64::from(shift) << digits) + (max >> shift) <= 0xff
-    })
-}
-
-fn shift(value: u64, digits: u8) -> u32 {
-    (63 - (value | 1).leading_zeros()).saturating_sub(u32::from(digits))
-}
-
-/// Compares the forms on a part of the values; `out` is used as scratch space and left as it was.
-fn scaled_is_smaller(codec: &mut Codec, values: &[u64], width: u8, digits: u8, out: &mut Vec<u8>) -> bool {
-    let start = out.len();
-    let from = (values.len() / 2).saturating_sub(SAMPLE / 2);
-    let sample = values.get(from..values.len().min(from + SAMPLE)).unwrap_or(values);
-    write_scaled(codec, sample, digits, out);
+/// Compares the forms on a part of the numbers; `out` is used as scratch space and left as it was.
+fn scaled_is_smaller<T: Cell>(codec: &mut Codec, numbers: Numbers<T>, digits: u8, out: &mut Vec<u8>) -> bool {
+    let (start, rows) = (out.len(), numbers.cells.len());
+    let from = (rows / 2).saturating_sub(SAMPLE / 2);
+    let sample = numbers.part(from, rows.min(from + SAMPLE));
+    scaled::write(codec, sample, digits, out);
     let scaled = out.len() - start;
     out.truncate(start);
-    write_planes(codec, sample, width, out);
+    planes::write(codec, sample, out);
     let planes = out.len() - start;
     out.truncate(start);
     scaled < planes
 }
 
-fn write_scaled(codec: &mut Codec, values: &[u64], digits: u8, out: &mut Vec<u8>) {
-    let mut sizes = std::mem::take(&mut codec.plane);
-    let mut bits = std::mem::take(&mut codec.bits);
-    sizes.clear();
-    sizes.resize(values.len(), 0);
-    let most = 64 - values.iter().fold(0, |all, v| all | v).leading_zeros();
-    let mut writer = BitWriter::new(&mut bits, values.len() * most as usize);
-    for (size, &value) in sizes.iter_mut().zip(values) {
-        let shift = shift(value, digits);
-        #[expect(clippy::cast_possible_truncation, reason = "the digits were chosen so that it fits")]
-        let byte = ((shift << digits) as u8).wrapping_add((value >> shift) as u8);
-        *size = byte;
-        writer.put(value & ((1 << shift) - 1), shift);
-    }
-    let len = writer.finish();
-    write_plane(codec, &sizes, out);
-    out.extend_from_slice(bits.get(..len).unwrap_or_default());
-    codec.plane = sizes;
-    codec.bits = bits;
-}
-
-fn write_planes(codec: &mut Codec, values: &[u64], width: u8, out: &mut Vec<u8>) {
-    let mut plane = std::mem::take(&mut codec.plane);
-    for at in 0..u32::from(width) {
-        plane.clear();
-        #[expect(clippy::cast_possible_truncation, reason = "one byte is meant")]
-        plane.extend(values.iter().map(|v| (v >> (8 * at)) as u8));
-        write_plane(codec, &plane, out);
-    }
-    codec.plane = plane;
-}
-
-fn write_plane(codec: &mut Codec, plane: &[u8], out: &mut Vec<u8>) {
-    let first = plane.first().copied().unwrap_or(0);
-    if plane.iter().fold(0, |all, b| all | (b ^ first)) == 0 {
-        out.extend([PLANE_CONST, first]);
-        return;
-    }
-    // A fold, as `max` is not made into vector instructions.
-    let base = plane.iter().fold(0u8, |top, &b| top.max(b)).saturating_add(1);
-    if base <= PACKED_MAX_BASE && plane.len() >= PACKED_FROM {
-        let mut packed = std::mem::take(&mut codec.packed);
-        packed::pack(plane, base, &mut packed);
-        // Without packing a row costs a bit at least, with it repetition may be harder to see.
-        let sample = plane.len().min(2 * SAMPLE);
-        let whole = compressed_len(codec, plane.get(..sample).unwrap_or(plane));
-        let part = packed.get(..sample.div_ceil(packed::rows_of(base))).unwrap_or(&packed);
-        let smaller = compressed_len(codec, part) < whole;
-        if smaller {
-            write_bytes(codec, &packed, Some(base), out);
-        }
-        codec.packed = packed;
-        if smaller {
-            return;
-        }
-    }
-    write_bytes(codec, plane, None, out);
-}
-
-fn compressed_len(codec: &mut Codec, bytes: &[u8]) -> usize {
-    codec.compress(bytes).map_or(bytes.len(), |frame| frame.len().min(bytes.len()))
-}
-
-/// Mode, base if packed, and the bytes.
-fn write_bytes(codec: &mut Codec, bytes: &[u8], base: Option<u8>, out: &mut Vec<u8>) {
-    let flag = if base.is_some() { PLANE_PACKED } else { 0 };
-    if bytes.len() >= ZSTD_FROM
-        && let Some(frame) = codec.compress(bytes)
-        && frame.len() + 4 < bytes.len()
-    {
-        out.push(PLANE_ZSTD | flag);
-        out.extend(base);
-        put_len(out, frame.len());
-        out.extend_from_slice(frame);
-        return;
-    }
-    out.push(PLANE_RAW | flag);
-    out.extend(base);
-    out.extend_from_slice(bytes);
-}
-
 /// Reads `rows` numbers into `out`, replacing what it held.
-pub(super) fn read(codec: &mut Codec, r: &mut Reader, rows: usize, out: &mut Vec<u64>) -> Result<()> {
+pub(super) fn read<T: Cell>(codec: &mut Codec, r: &mut Reader, rows: usize, out: &mut Vec<T>) -> Result<()> {
     let form = r.u8()?;
     match form {
-        0..=8 => read_planes(codec, r, rows, form, out),
+        0..=8 => planes::read(codec, r, rows, form, out),
         FORM_PCO => read_pco(r, rows, out),
         _ => match form.checked_sub(FORM_SCALED).filter(|d| (1..=SCALED_MAX_DIGITS).contains(d)) {
-            Some(digits) => read_scaled(codec, r, rows, digits, out),
+            Some(digits) => scaled::read(codec, r, rows, digits, out),
             None => Err(Malformed("numbers have an unknown form")),
         },
     }
 }
 
-/// What a size byte stands for.
-#[derive(Clone, Copy, Default)]
-struct Size {
-    base: u64,
-    shift: u32,
-}
-
-fn read_scaled(codec: &mut Codec, r: &mut Reader, rows: usize, digits: u8, out: &mut Vec<u64>) -> Result<()> {
-    let mut table = [Size::default(); 256];
-    for (byte, size) in (0u64..).zip(&mut table) {
-        let shift = (byte >> digits).saturating_sub(1);
-        if shift <= u64::from(SCALED_MAX_SHIFT) {
-            #[expect(clippy::cast_possible_truncation, reason = "checked")]
-            let shift = shift as u32;
-            *size = Size { base: (byte - (u64::from(shift) << digits)) << shift, shift };
-        } else {
-            *size = Size { base: 0, shift: u32::MAX };
-        }
+#[cfg(feature = "pco")]
+fn read_pco<T: Cell>(r: &mut Reader, rows: usize, out: &mut Vec<T>) -> Result<()> {
+    let len = r.count(crate::layout::MAX_PAYLOAD)?;
+    let bytes = r.bytes(len)?;
+    let mut wide = vec![0u64; rows];
+    let progress = pco::standalone::simple_decompress_into(bytes, &mut wide)
+        .map_err(|_| Malformed("pcodec numbers are broken"))?;
+    if progress.n_processed != rows || !progress.finished {
+        return Err(Malformed("there are more or fewer pcodec numbers than rows"));
     }
-    let mut scratch = std::mem::take(&mut codec.planes);
-    scratch.resize_with(8, Vec::new);
-    let plane = read_plane(codec, r, rows, &mut scratch[0])?;
-    let constant;
-    let sizes = match &plane {
-        Plane::Const(byte) => {
-            constant = vec![*byte; rows];
-            constant.as_slice()
-        }
-        Plane::Raw(bytes) => bytes,
-        Plane::Scratch => scratch[0].as_slice(),
-    };
-    let mut counts = [0u32; 256];
-    for &byte in sizes {
-        counts[usize::from(byte)] += 1;
+    if bits_of(&wide) > T::TOP.wide() {
+        return Err(TOO_LARGE);
     }
-    let mut bits = 0u64;
-    for (count, size) in counts.iter().zip(&table).filter(|(c, _)| **c > 0) {
-        if size.shift > SCALED_MAX_SHIFT {
-            return Err(Malformed("a scaled number is too large"));
-        }
-        bits += u64::from(*count) * u64::from(size.shift);
-    }
-    let len = usize::try_from(bits.div_ceil(8)).map_err(|_| Malformed("it ends too early"))?;
-    let mut reader = BitReader::new(r.bytes(len)?);
     out.clear();
-    out.extend(sizes.iter().map(|&byte| {
-        let size = table[usize::from(byte)];
-        size.base | reader.take(size.shift)
-    }));
-    codec.planes = scratch;
+    out.extend(wide.into_iter().map(T::cut));
     Ok(())
 }
 
-/// One byte plane, as it was found.
-enum Plane<'a> {
-    Const(u8),
-    Raw(&'a [u8]),
-    /// In the scratch space.
-    Scratch,
+#[cfg(not(feature = "pco"))]
+fn read_pco<T: Cell>(_: &mut Reader, _: usize, _: &mut Vec<T>) -> Result<()> {
+    Err(Malformed("this build lacks the feature pco, which reads recompressed numbers"))
 }
 
-fn read_plane<'a>(codec: &mut Codec, r: &mut Reader<'a>, rows: usize, scratch: &mut Vec<u8>) -> Result<Plane<'a>> {
-    let mode = r.u8()?;
-    if mode == PLANE_CONST {
-        return Ok(Plane::Const(r.u8()?));
-    }
-    if mode & PLANE_PACKED == 0 {
-        return read_bytes(codec, r, mode, rows, scratch);
-    }
-    let base = r.u8()?;
-    if !(2..=PACKED_MAX_BASE).contains(&base) {
-        return Err(Malformed("a packed plane has an impossible number of values"));
-    }
-    let mut bytes = std::mem::take(&mut codec.packed);
-    let len = rows.div_ceil(packed::rows_of(base));
-    let packed = match read_bytes(codec, r, mode & !PLANE_PACKED, len, &mut bytes) {
-        Ok(Plane::Raw(raw)) => Ok(raw),
-        Ok(_) => Ok(bytes.as_slice()),
-        Err(e) => Err(e),
-    };
-    let unpacked = packed.map(|packed| packed::unpack(packed, base, rows, scratch));
-    codec.packed = bytes;
-    unpacked.map(|()| Plane::Scratch)
-}
-
-fn read_bytes<'a>(
-    codec: &mut Codec,
-    r: &mut Reader<'a>,
-    mode: u8,
-    len: usize,
-    scratch: &mut Vec<u8>,
-) -> Result<Plane<'a>> {
-    match mode {
-        PLANE_RAW => Ok(Plane::Raw(r.bytes(len)?)),
-        PLANE_ZSTD => {
-            let packed = r.count(len)?;
-            codec.decompress(r.bytes(packed)?, len, scratch)?;
-            Ok(Plane::Scratch)
-        }
-        _ => Err(Malformed("a byte plane has an unknown mode")),
-    }
-}
-
-fn read_planes(codec: &mut Codec, r: &mut Reader, rows: usize, width: u8, out: &mut Vec<u64>) -> Result<()> {
-    let mut constant = 0u64;
-    let mut planes: [Option<(u32, Plane)>; 8] = [const { None }; 8];
-    let mut count = 0;
-    let mut scratch = std::mem::take(&mut codec.planes);
-    scratch.resize_with(8, Vec::new);
-    for at in 0..width {
-        let shift = 8 * u32::from(at);
-        match read_plane(codec, r, rows, &mut scratch[count])? {
-            Plane::Const(byte) => constant |= u64::from(byte) << shift,
-            plane => {
-                planes[count] = Some((shift, plane));
-                count += 1;
-            }
-        }
-    }
-    let mut varying: [(u32, &[u8]); 8] = [(0, &[]); 8];
-    for (i, (slot, plane)) in varying.iter_mut().zip(planes.iter().flatten()).enumerate() {
-        *slot = match plane {
-            (shift, Plane::Raw(bytes)) => (*shift, bytes),
-            (shift, _) => (*shift, scratch[i].as_slice()),
-        };
-    }
-    // One pass each for what occurs most: writing the numbers is what takes time here.
-    out.clear();
-    let put = |byte: &u8, shift: u32| u64::from(*byte) << shift;
-    match varying.get(..count).unwrap_or_default() {
-        [] => out.resize(rows, constant),
-        [(s, a)] => out.extend(a.iter().map(|a| constant | put(a, *s))),
-        [(s, a), (t, b)] => out.extend(a.iter().zip(*b).map(|(a, b)| constant | put(a, *s) | put(b, *t))),
-        [(s, a), (t, b), (u, c)] => {
-            out.extend(a.iter().zip(*b).zip(*c).map(|((a, b), c)| constant | put(a, *s) | put(b, *t) | put(c, *u)));
-        }
-        more => {
-            out.resize(rows, constant);
-            for (shift, bytes) in more {
-                for (value, byte) in out.iter_mut().zip(*bytes) {
-                    *value |= put(byte, *shift);
-                }
-            }
-        }
-    }
-    codec.planes = scratch;
-    Ok(())
-}
+/// Numbers that the column's range excludes.
+pub(super) const TOO_LARGE: Malformed = Malformed("a number is larger than its column allows");
 
 #[cfg(test)]
 mod tests {
@@ -414,7 +194,8 @@ mod tests {
                 let values: Vec<u64> = (0..n as u64).map(|i| i.wrapping_mul(i * step) % (100_003 * step)).collect();
                 for forms in [Forms::Planes, Forms::Either] {
                     let mut bytes = vec![];
-                    write(&mut codec, &values, values.iter().copied().max().unwrap_or(0), forms, &mut bytes);
+                    let max = values.iter().copied().max().unwrap_or(0);
+                    write(&mut codec, Numbers::plain(&values, max), forms, &mut bytes);
                     round_trip(&values, &bytes, &mut codec);
                 }
             }
@@ -435,7 +216,7 @@ mod tests {
             out
         };
         round_trip(&values, &file(&bytes), &mut codec);
-        let mut back = Vec::new();
+        let mut back = Vec::<u64>::new();
         for rows in [0, 1, 2999, 3001] {
             assert!(read(&mut codec, &mut Reader::new(&file(&bytes)), rows, &mut back).is_err());
         }
@@ -455,14 +236,17 @@ mod tests {
         values.extend([0; 9]);
         for top in [57, 34, 20] {
             values.retain(|v| *v < 1 << top);
-            let digits = scaled_digits(values.iter().copied().max().unwrap()).unwrap();
+            let max = values.iter().copied().max().unwrap();
+            let digits = scaled::digits(max).unwrap();
             let mut bytes = vec![FORM_SCALED + digits];
-            write_scaled(&mut codec, &values, digits, &mut bytes);
+            scaled::write(&mut codec, Numbers::plain(&values, max), digits, &mut bytes);
             round_trip(&values, &bytes, &mut codec);
             for cut in 0..bytes.len() {
-                assert!(read(&mut codec, &mut Reader::new(&bytes[..cut]), values.len(), &mut vec![]).is_err());
+                assert!(
+                    read(&mut codec, &mut Reader::new(&bytes[..cut]), values.len(), &mut Vec::<u64>::new()).is_err()
+                );
             }
         }
-        assert_eq!(scaled_digits(u64::MAX), None);
+        assert_eq!(scaled::digits(u64::MAX), None);
     }
 }

@@ -1,6 +1,8 @@
 //! Several rows of few values in one byte, as digits of a number to the base of how many values there
 //! are; the first row is the lowest digit.
 
+use super::words::fit;
+
 /// Rows that go into one byte.
 pub(super) fn rows_of(base: u8) -> usize {
     match base {
@@ -15,18 +17,37 @@ pub(super) fn rows_of(base: u8) -> usize {
 /// Replaces `out` by the packed bytes. Every value is below `base`.
 pub(super) fn pack(values: &[u8], base: u8, out: &mut Vec<u8>) {
     out.clear();
-    let pack = |digits: &[u8]| digits.iter().rev().fold(0u8, |n, d| n.wrapping_mul(base).wrapping_add(*d));
+    // One multiplication adds up all digits of a byte in the uppermost byte of the product. Nothing is carried
+    // into it: what is below it is less than the base to the power of the digits, which fits a byte.
+    let rows = rows_of(base);
+    let mut factor = [0u8; 8];
+    let mut power = 1u8;
+    for place in factor.iter_mut().rev().take(rows) {
+        *place = power;
+        power = power.wrapping_mul(base);
+    }
+    let factor = u64::from_le_bytes(factor);
+    let pack = |digits: [u8; 8]| (u64::from_le_bytes(digits).wrapping_mul(factor) >> 56) as u8;
+    let short = |digits: &[u8]| {
+        let mut padded = [0; 8];
+        padded.iter_mut().zip(digits).for_each(|(to, &digit)| *to = digit);
+        pack(padded)
+    };
     // A constant length lets the compiler unroll.
     macro_rules! by {
         ($rows:literal) => {{
             let (whole, rest) = values.as_chunks::<$rows>();
-            out.extend(whole.iter().map(|digits| pack(digits)));
+            out.extend(whole.iter().map(|digits| {
+                let mut padded = [0; 8];
+                padded[..$rows].copy_from_slice(digits);
+                pack(padded)
+            }));
             if !rest.is_empty() {
-                out.push(pack(rest));
+                out.push(short(rest));
             }
         }};
     }
-    match rows_of(base) {
+    match rows {
         8 => by!(8),
         5 => by!(5),
         4 => by!(4),
@@ -46,15 +67,12 @@ pub(super) fn unpack(bytes: &[u8], base: u8, rows: usize, out: &mut Vec<u8>) {
             rest /= base;
         }
     }
-    out.clear();
+    fit(out, bytes.len() * per_byte);
     macro_rules! by {
         ($rows:literal) => {
-            out.extend(bytes.iter().flat_map(|&byte| {
-                let digits = table[usize::from(byte)];
-                let mut part = [0; $rows];
-                part.copy_from_slice(&digits[..$rows]);
-                part
-            }))
+            for (part, &byte) in out.as_chunks_mut::<$rows>().0.iter_mut().zip(bytes) {
+                part.copy_from_slice(&table[usize::from(byte)][..$rows]);
+            }
         };
     }
     match per_byte {

@@ -49,22 +49,51 @@ pub struct ChunkCopy<'t, W: Write> {
 }
 
 impl<'t, W: Write> ChunkCopy<'t, W> {
-    /// Begins the new file: its header, and a schema where the source has lost its own.
+    /// Begins the new file: its header, and a schema where the source has lost its own or a part of it.
     ///
     /// # Errors
     /// [`Error::Io`] when `out` does not take the bytes.
     pub fn new(trace: &'t Trace, out: W, options: super::WriterOptions) -> Result<Self, Error> {
-        let writer = TraceWriter::headed(out, options)?;
-        let allowance = Allowance::new(trace.len_bytes());
-        let mut copy = Self { trace, writer, batch: Batch::new()?, allowance, makeshift: false };
-        let mut schemas = trace.chunks().iter().filter(|c| c.header.chunk_type == CHUNK_SCHEMA);
-        let whole = schemas.any(|c| copy.schema_of(c).is_ok());
-        if !whole || trace.blocks().iter().any(|b| trace.kind_schema(b.header.kind).is_none()) {
+        let mut copy = Self::begun(trace, out, options)?;
+        let mut named = Vec::new();
+        let mut whole = true;
+        for chunk in trace.chunks().iter().filter(|c| c.header.chunk_type == CHUNK_SCHEMA) {
+            match copy.schema_of(chunk) {
+                Ok(kinds) => named.extend(kinds.iter().map(|k| k.number)),
+                Err(_) => whole = false,
+            }
+        }
+        if !whole || trace.blocks().iter().any(|b| !named.contains(&b.header.kind)) {
             copy.makeshift = true;
-            let schema = copy.makeshift_schema();
-            copy.writer.chunk_of(CHUNK_SCHEMA, schema.len(), &schema::write(&schema))?;
+            let kinds = copy.makeshift_schema();
+            copy.writer.put_schema(kinds)?;
         }
         Ok(copy)
+    }
+
+    /// Begins a new file that is to take rows of this build beside the source's chunks: its schema has
+    /// the columns which the source's lacks.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when `out` does not take the bytes.
+    pub fn extended(trace: &'t Trace, out: W, options: super::WriterOptions) -> Result<Self, Error> {
+        let mut copy = Self { makeshift: true, ..Self::begun(trace, out, options)? };
+        let mut kinds = copy.makeshift_schema();
+        for own in schema::own_schema() {
+            if let Some(kind) = kinds.iter_mut().find(|k| k.number == own.number) {
+                let lacking = own.columns.into_iter().filter(|c| kind.columns.iter().all(|k| k.id != c.id));
+                let lacking: Vec<_> = lacking.collect();
+                kind.columns.extend(lacking);
+            }
+        }
+        copy.writer.put_schema(kinds)?;
+        Ok(copy)
+    }
+
+    fn begun(trace: &'t Trace, out: W, options: super::WriterOptions) -> Result<Self, Error> {
+        let writer = TraceWriter::new(out, options)?;
+        let allowance = Allowance::new(trace.len_bytes());
+        Ok(Self { trace, writer, batch: Batch::new()?, allowance, makeshift: false })
     }
 
     /// Copies one chunk of the source. A header that its own rows contradict is corrected.
@@ -76,11 +105,13 @@ impl<'t, W: Write> ChunkCopy<'t, W> {
         match chunk.header.chunk_type {
             CHUNK_BLOCK => self.block(chunk),
             CHUNK_SCHEMA => {
-                self.schema_of(chunk)?;
+                let kinds = self.schema_of(chunk)?;
                 if self.makeshift {
                     return Ok(());
                 }
-                self.verbatim(chunk.header, chunk.offset)
+                self.verbatim(chunk.header, chunk.offset)?;
+                self.writer.described.chunks += 1;
+                schema::merge(&mut self.writer.described.kinds, kinds).map_err(|e| broken(chunk, e.to_string()))
             }
             CHUNK_META | CHUNK_STRINGS | CHUNK_TASKS | CHUNK_FUNCTIONS => self.dictionary(chunk),
             _ => {
@@ -103,11 +134,11 @@ impl<'t, W: Write> ChunkCopy<'t, W> {
 
     fn schema_of(&self, chunk: &IndexEntry) -> Result<Vec<KindSchema>, Error> {
         let bytes = self.trace.whole_payload(chunk)?;
-        schema::read(&bytes).map_err(|e| broken(chunk, e.to_string()))
+        schema::read(&bytes, &mut Allowance::new(self.trace.len_bytes())).map_err(|e| broken(chunk, e.to_string()))
     }
 
-    /// What is known of the schema (this build's own where the source has none), and numbers for names
-    /// where blocks are of other kinds.
+    /// What is known of the schema (by this build where the source does not tell), and numbers for names
+    /// where blocks are of other kinds; by number.
     fn makeshift_schema(&self) -> Vec<KindSchema> {
         let mut kinds = self.trace.schema().to_vec();
         for block in self.trace.blocks() {
@@ -139,6 +170,7 @@ impl<'t, W: Write> ChunkCopy<'t, W> {
                 columns: stored.iter().map(|c| column(c.id)).collect(),
             });
         }
+        kinds.sort_by_key(|k| k.number);
         kinds
     }
 
@@ -147,12 +179,8 @@ impl<'t, W: Write> ChunkCopy<'t, W> {
         let h = &chunk.header;
         let mut bytes = vec![0; h.payload_len as usize];
         self.trace.read_at(&mut bytes, chunk.offset + CHUNK_HEADER_LEN as u64)?;
-        let crc = crc32c::crc32c(bytes.get(..h.head_len as usize).unwrap_or_default());
-        if crc == h.head_crc {
-            Ok(bytes)
-        } else {
-            Err(broken(chunk, format!("crc {crc:#010x}, expected {:#010x}", h.head_crc)))
-        }
+        h.check_head(bytes.get(..h.head_len as usize).unwrap_or_default()).map_err(|e| broken(chunk, e))?;
+        Ok(bytes)
     }
 
     fn verbatim(&mut self, header: ChunkHeader, offset: u64) -> Result<(), Error> {
@@ -247,14 +275,14 @@ impl<'t, W: Write> ChunkCopy<'t, W> {
         let (Some(ts), Some(cpu)) = (self.batch.column(TS), self.batch.column(CPU)) else {
             return Err(broken(chunk, "it lacks the columns ts_ns or cpu".to_owned()));
         };
-        if !cpu.iter().zip(ts).is_sorted() {
+        if !cpu.iter().zip(ts.iter()).is_sorted() {
             return Err(broken(chunk, "its rows are not in the order of CPU and time".to_owned()));
         }
-        if let (Some(&lo), Some(&hi)) = (ts.iter().min(), ts.iter().max()) {
+        if let (Some(lo), Some(hi)) = (ts.iter().min(), ts.iter().max()) {
             header.ts_min = lo;
             header.ts_max = header.ts_max.max(hi);
         }
-        if cpu.iter().any(|&c| c != u64::from(header.cpu)) {
+        if cpu.iter().any(|c| c != u64::from(header.cpu)) {
             header.cpu = CPU_SEVERAL;
         }
         let mut upto = Fill::default();
@@ -268,9 +296,9 @@ impl<'t, W: Write> ChunkCopy<'t, W> {
             } else {
                 continue;
             };
-            let words = self.batch.column(column.id).unwrap_or_default();
-            let known = |&&w: &&u64| !(column.nullable && w == u64::MAX);
-            if let Some(&top) = words.iter().filter(known).max() {
+            let Some(words) = self.batch.column(column.id) else { continue };
+            let known = |&w: &u64| !(column.nullable && w == u64::MAX);
+            if let Some(top) = words.iter().filter(known).max() {
                 *place = (*place).max(usize::try_from(top).unwrap_or(usize::MAX).saturating_add(1));
             }
         }

@@ -103,6 +103,14 @@ fn compile(programs: &Path, target_dir: &Path) -> Result<PathBuf, Failure> {
     ] {
         cargo.env_remove(name);
     }
+    // The same bytes whatever the builder's habits: incremental compilation would cut the crate into other units, and the settings of
+    // a profile can be given by the environment too.
+    cargo.env("CARGO_INCREMENTAL", "0");
+    for (name, _) in env::vars_os() {
+        if name.to_string_lossy().starts_with("CARGO_PROFILE_") {
+            cargo.env_remove(name);
+        }
+    }
     if !cargo.status()?.success() {
         return Err(format!("compiling {} for BPF failed", programs.display()).into());
     }

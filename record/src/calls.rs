@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use ingero_ebpf_common::{ArgSlot, FunctionSpec, SLOTS};
+use ingero_ebpf_common::{ArgSlot, FunctionSpec, SLOTS, text_form};
 use ingero_format::catalog::{
-    Arg, Call, END_BEGAN_BEFORE, END_OPEN, END_RETURNED, END_SKIPPED, END_THREAD_EXIT, FUNCTIONS, FuncId, Function,
-    TaskId,
+    Arg, Call, Detail, END_BEGAN_BEFORE, END_OPEN, END_RETURNED, END_SKIPPED, END_THREAD_EXIT, FUNCTIONS, FuncId,
+    Function, TaskId, Text, nccl_type_bytes,
 };
 
 /// Calls of one thread that may be open at a time; deeper ones are closed as skipped, innermost last. The kernel itself
@@ -21,6 +21,10 @@ pub struct CallRow {
     pub cpu: u32,
     /// The call, its function still a number of [`FUNCTIONS`] in `func`.
     pub call: Call,
+    /// Arguments of the function's [`Detail`](ingero_format::catalog::Detail), in their order.
+    pub extra: [Option<u64>; 5],
+    /// All of the return register.
+    pub register: Option<u64>,
 }
 
 /// One entry as it came from the kernel.
@@ -118,6 +122,22 @@ impl Calls {
         }
     }
 
+    /// From here on open calls count as never handed out: another file has begun, which knows of none.
+    pub fn forget_told(&mut self) {
+        self.threads.values_mut().flatten().for_each(|open| open.told = false);
+    }
+
+    /// The open calls as rows, outer ones first, in the order of task ids.
+    #[must_use]
+    pub fn open_rows(&self) -> Vec<CallRow> {
+        let mut tasks: Vec<_> = self.threads.iter().collect();
+        tasks.sort_unstable_by_key(|(task, _)| **task);
+        let rows = tasks
+            .into_iter()
+            .flat_map(|(&task, stack)| stack.iter().map(move |open| open.entry.without_return(task, END_OPEN)));
+        rows.collect()
+    }
+
     /// A thread returned from a function. Hands out that call, after those that were skipped on the way.
     pub fn leave(&mut self, task: TaskId, ret: &Return, mut done: impl FnMut(CallRow)) {
         let stack = self.threads.get_mut(&task);
@@ -175,29 +195,29 @@ impl Calls {
 
 impl Entry {
     fn without_return(&self, task: TaskId, end: u64) -> CallRow {
-        let call = Call { end, ..self.call(task) };
-        CallRow { ts_ns: self.ts_ns, cpu: self.cpu, call }
+        let (call, extra) = self.call(task);
+        CallRow { ts_ns: self.ts_ns, cpu: self.cpu, call: Call { end, ..call }, extra, register: None }
     }
 
     fn returned(&self, task: TaskId, ret: &Return) -> CallRow {
-        let mut call = self.call(task);
+        let (mut call, extra) = self.call(task);
         call.end = END_RETURNED;
         call.dur_ns = Some(ret.ts_ns.saturating_sub(self.ts_ns));
         call.result = Some(result(ret.result));
         if let Some(Function { ptr: Arg::Out(_), .. }) = function(self.function) {
             call.ptr = ret.out;
         }
-        CallRow { ts_ns: self.ts_ns, cpu: self.cpu, call }
+        CallRow { ts_ns: self.ts_ns, cpu: self.cpu, call, extra, register: Some(ret.result) }
     }
 
     /// What the entry alone tells.
-    fn call(&self, task: TaskId) -> Call {
+    fn call(&self, task: TaskId) -> (Call, [Option<u64>; 5]) {
         let mut call = blank(task, self.function);
         let Some(f) = function(self.function) else {
-            return call;
+            return (call, [None; 5]);
         };
         let mut next = 0;
-        let mut value = |arg: Arg| match arg {
+        let value = |arg: Arg| match arg {
             Arg::None | Arg::Out(_) => None,
             Arg::Always(n) => Some(n),
             Arg::Slot(_) | Arg::Slot32(_) | Arg::Behind(..) => {
@@ -207,8 +227,7 @@ impl Entry {
                 Some(if matches!(arg, Arg::Slot32(_)) { word & 0xffff_ffff } else { word })
             }
         };
-        // The order of `carried`.
-        let [ptr, ptr2, bytes, times, copy, stream] = carried(f).map(&mut value);
+        let [ptr, ptr2, bytes, times, copy, stream, extra @ ..] = f.arguments().map(value);
         call.ptr = ptr;
         call.ptr2 = ptr2;
         call.bytes = match (bytes, f.times) {
@@ -216,9 +235,12 @@ impl Entry {
             (Some(bytes), _) => times.and_then(|t| bytes.checked_mul(t)),
             (None, _) => None,
         };
+        if let (Detail::Collective { .. }, [Some(count), Some(datatype), ..]) = (f.detail, extra) {
+            call.bytes = nccl_type_bytes(datatype).and_then(|bytes| bytes.checked_mul(count));
+        }
         call.copy = copy;
         call.stream = stream;
-        call
+        (call, extra)
     }
 }
 
@@ -238,6 +260,7 @@ fn blank(task: TaskId, function: u32) -> Call {
         bytes: None,
         copy: None,
         stream: None,
+        device: None,
     }
 }
 
@@ -248,18 +271,13 @@ fn began_before(task: TaskId, ret: &Return) -> CallRow {
     if let Some(Function { ptr: Arg::Out(_), .. }) = function(ret.function) {
         call.ptr = ret.out;
     }
-    CallRow { ts_ns: ret.ts_ns, cpu: ret.cpu, call }
+    CallRow { ts_ns: ret.ts_ns, cpu: ret.cpu, call, extra: [None; 5], register: Some(ret.result) }
 }
 
 /// Results are C enumerations: the upper half of the register is noise.
 fn result(register: u64) -> i64 {
     let low = u32::try_from(register & 0xffff_ffff).unwrap_or(0);
     i64::from(low.cast_signed())
-}
-
-/// The arguments of a function in the order of its fields. An entry record has room for all.
-fn carried(f: &Function) -> [Arg; SLOTS] {
-    [f.ptr, f.ptr2, f.bytes, f.times, f.copy, f.stream]
 }
 
 fn slot(arg: Arg) -> Option<ArgSlot> {
@@ -273,10 +291,15 @@ fn slot(arg: Arg) -> Option<ArgSlot> {
 /// Which words of a function the kernel side has to record.
 #[must_use]
 pub fn function_spec(f: &Function) -> FunctionSpec {
-    let slots: Vec<ArgSlot> = carried(f).into_iter().filter_map(slot).collect();
+    let slots: Vec<ArgSlot> = f.arguments().into_iter().filter_map(slot).collect();
     let spec = FunctionSpec::of(&slots);
-    // Every out pointer of the table is the first argument; a test says so.
-    if matches!(f.ptr, Arg::Out(0)) { spec.with_out_ptr() } else { spec }
+    // Every out pointer of the table is in a register; a test says so.
+    let spec = if let Arg::Out(n) = f.ptr { spec.with_out_ptr(n) } else { spec };
+    match f.text() {
+        Some(Text::At(n)) => spec.with_text(n, text_form::BYTES),
+        Some(Text::Attributes(n)) => spec.with_text(n, text_form::ATTRIBUTES),
+        Some(Text::Wide) | None => spec,
+    }
 }
 
 #[cfg(test)]
@@ -466,10 +489,10 @@ mod tests {
         for f in FUNCTIONS {
             let spec = function_spec(f);
             assert!(usize::from(spec.used) <= SLOTS, "{}", f.symbol);
-            for arg in [f.ptr2, f.bytes, f.times, f.copy, f.stream] {
+            for arg in f.arguments().into_iter().skip(1) {
                 assert!(!matches!(arg, Arg::Out(_)), "{}", f.symbol);
             }
-            assert!(!matches!(f.ptr, Arg::Out(1..)), "{}", f.symbol);
+            assert!(!matches!(f.ptr, Arg::Out(6..)), "{}", f.symbol);
         }
         let spec = function_spec(&FUNCTIONS[function_number("cudaLaunchKernelExC").unwrap()]);
         assert_eq!(spec.slots[..2], [ArgSlot::argument(1), ArgSlot::pointee(0, 32, 8)]);

@@ -1,12 +1,14 @@
 //! The drain thread: empties the ring in bounded batches and never does anything slow.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
-use crate::batch::{BATCH_RECORDS, Record};
+use crate::batch::{BATCH_BYTES, BATCH_RECORDS, Batch};
+use crate::finding::Finding;
 use crate::kernel::{Drain, Error, Kernel, Loss};
+use crate::proc::process::list_ids;
 
 /// Longest time for which records lie in the ring while there are few.
 pub const ROUND: Duration = Duration::from_millis(4);
@@ -25,7 +27,7 @@ const LAST_ROUND: Duration = Duration::from_secs(10);
 #[must_use]
 pub fn queue_batches(free_bytes: u64) -> usize {
     let bytes = (free_bytes / 8).clamp(*QUEUE_BYTES.start(), *QUEUE_BYTES.end());
-    usize::try_from(bytes).unwrap_or(0) / (BATCH_RECORDS * size_of::<Record>())
+    usize::try_from(bytes).unwrap_or(0) / BATCH_BYTES
 }
 
 /// Lets the calling thread go before others of its kind.
@@ -36,15 +38,28 @@ pub fn go_first(nice: i32) {
 
 /// Lets the calling thread run as soon as it wants to. A drain that waits behind the very programs it records loses what they
 /// do; it needs little time, but at once. A better nice value alone was not enough with more busy threads than CPUs.
-fn go_at_once() {
-    // SAFETY: a zeroed parameter block is valid; the pointer outlives the call; 0 is the calling thread.
-    let refused = unsafe {
+pub fn go_at_once() {
+    if !take_precedence(0) {
+        go_first(-20);
+    }
+}
+
+/// Lets all threads of the recorder run as soon as they want to: for its end, which somebody waits for. Behind some hundred busy
+/// threads each step of it took a second.
+pub fn all_go_at_once() {
+    for thread in list_ids("/proc/self/task") {
+        take_precedence(thread);
+    }
+}
+
+/// 0 is the calling thread. Returns whether it was granted.
+fn take_precedence(thread: u32) -> bool {
+    // SAFETY: a zeroed parameter block is valid; the pointer outlives the call.
+    unsafe {
         let mut lowest: libc::sched_param = std::mem::zeroed();
         lowest.sched_priority = 1;
-        libc::sched_setscheduler(0, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, &raw const lowest) != 0
-    };
-    if refused {
-        go_first(-20);
+        let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
+        libc::sched_setscheduler(thread.cast_signed(), policy, &raw const lowest) == 0
     }
 }
 
@@ -52,9 +67,11 @@ fn go_at_once() {
 #[derive(Debug)]
 pub enum Packet {
     /// Records in ring order.
-    Records(Vec<Record>),
+    Records(Batch),
     /// What was lost meanwhile.
     Losses(Vec<Loss>),
+    /// What was found by looking.
+    Findings(Vec<Finding>),
 }
 
 /// What the threads tell each other without queueing.
@@ -64,8 +81,16 @@ pub struct Signals {
     pub stop_ns: AtomicU64,
     /// The writer or the drain has given up.
     pub failed: AtomicBool,
+    /// The files have become as large as they may: what comes after [`stop_ns`](Self::stop_ns) is not wanted.
+    pub limit_reached: AtomicBool,
+    /// Somebody asks for the past to be written.
+    pub write_now: AtomicBool,
     /// Times that the drain found the writer's queue full.
     pub stalls: AtomicU64,
+    /// Times that compression gave way because the writer was behind.
+    pub pressures: AtomicU64,
+    /// Batches on their way to the writer.
+    pub queued: AtomicUsize,
     /// Events in the file.
     pub events: AtomicU64,
     /// Bytes in the file.
@@ -95,19 +120,19 @@ pub fn run(
     mut drain: Drain,
     kernel: &Arc<Mutex<Kernel>>,
     to_writer: &SyncSender<Packet>,
-    spare: &Receiver<Vec<Record>>,
+    spare: &Receiver<Batch>,
     signals: &Signals,
 ) -> Result<(), Error> {
     go_at_once();
-    let mut batch: Vec<Record> = Vec::with_capacity(BATCH_RECORDS);
+    let mut batch = Batch::default();
     let mut losses_at = Instant::now();
     let mut stopped_at = None;
     loop {
         // Asked before reading: what was in the ring at the stop is read after it.
         let stopped = signals.stopped();
         let room = (BATCH_RECORDS * GROWTH).saturating_sub(batch.len()).min(BATCH_RECORDS);
-        let count = drain.read(room, |event| batch.push(event.into()))?;
-        let past = batch.last().is_some_and(|r| !signals.is_within(r.header().ts_ns));
+        let count = drain.read_bytes(room, |record| batch.push(record))?;
+        let past = batch.last_ns().is_some_and(|ts_ns| !signals.is_within(ts_ns));
         if !batch.is_empty() && !send(&mut batch, to_writer, spare, signals) {
             return Ok(());
         }
@@ -140,15 +165,12 @@ pub fn run(
 
 /// Hands the batch over; keeps it for the next round while the queue is full, unless it has grown too large.
 /// Returns whether there still is a writer.
-fn send(
-    batch: &mut Vec<Record>,
-    to_writer: &SyncSender<Packet>,
-    spare: &Receiver<Vec<Record>>,
-    signals: &Signals,
-) -> bool {
-    let full = std::mem::take(batch);
+fn send(batch: &mut Batch, to_writer: &SyncSender<Packet>, spare: &Receiver<Batch>, signals: &Signals) -> bool {
+    let full = std::mem::replace(batch, spare.try_recv().unwrap_or_default());
     match to_writer.try_send(Packet::Records(full)) {
-        Ok(()) => {}
+        Ok(()) => {
+            signals.queued.fetch_add(1, Ordering::Relaxed);
+        }
         Err(TrySendError::Disconnected(_)) => return false,
         Err(TrySendError::Full(packet)) => {
             signals.stalls.fetch_add(1, Ordering::Relaxed);
@@ -162,11 +184,11 @@ fn send(
                     if to_writer.send(packet).is_err() {
                         return false;
                     }
+                    signals.queued.fetch_add(1, Ordering::Relaxed);
                 }
             }
         }
     }
-    *batch = spare.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH_RECORDS));
     true
 }
 

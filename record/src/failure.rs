@@ -3,7 +3,9 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::text::{one_line, say};
+use ingero_format::one_line;
+
+use crate::text::say;
 
 /// Exit code of the recorder's own failure, as `env` and `timeout` have it.
 pub const OWN_FAILURE: u8 = 125;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 
 use crate::failure::{CommandEnd, Failure, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE};
+use crate::user::User;
 
 /// What a shell runs a file with that has no `#!` line.
 const SHELL: &CStr = c"/bin/sh";
@@ -93,12 +94,12 @@ pub struct Launched {
 }
 
 impl Launched {
-    /// Forks the command's process. To be called while the recorder has a single thread, before it blocks signals or opens
+    /// Forks the command's process, which runs as `user` if there is one. To be called while the recorder has a single thread, before it blocks signals or opens
     /// anything that the command should not inherit.
     ///
     /// # Errors
     /// When the kernel refuses pipes or another process.
-    pub fn fork(program: &Program) -> Result<Self, Failure> {
+    pub fn fork(program: &Program, user: Option<&User>) -> Result<Self, Failure> {
         let (go_read, go_write) = pipe()?;
         let (error_read, error_write) = pipe()?;
         let to_c = |s: &OsStr| CString::new(s.as_bytes());
@@ -106,6 +107,13 @@ impl Launched {
         let path = to_c(program.path.as_os_str()).map_err(|_| nul())?;
         let args = program.args.iter().map(|a| to_c(a)).collect::<Result<Vec<_>, _>>().map_err(|_| nul())?;
         let argv = pointers(args.iter());
+        let own = std::env::vars_os();
+        let env: Vec<(OsString, OsString)> = user.map_or_else(|| own.collect(), |u| u.environment(std::env::vars_os()));
+        let env: Vec<CString> = env
+            .iter()
+            .filter_map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok())
+            .collect();
+        let envp = pointers(env.iter());
         let mut shell_argv = vec![c"sh".as_ptr(), path.as_ptr()];
         shell_argv.extend(argv.iter().skip(1));
 
@@ -121,8 +129,9 @@ impl Launched {
             return Err(anyhow!("fork: {}", io::Error::last_os_error()).into());
         }
         if pid == 0 {
+            let words = Words { path: &path, argv: &argv, shell_argv: &shell_argv, envp: &envp };
             // SAFETY: this is the child, the descriptors are its own copies, and the pointer arrays end with null.
-            unsafe { run_child(&go_read, go_write, &error_write, &path, &argv, &shell_argv, children) }
+            unsafe { run_child(&go_read, go_write, &error_write, &words, user, children) }
         }
         // SAFETY: no pointers; the child is not collected before this value is dropped, so its id is its own.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -223,6 +232,14 @@ fn pointers<'a>(words: impl Iterator<Item = &'a CString>) -> Vec<*const libc::c_
     words.map(|w| w.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
+/// What exec takes, each array with a null pointer at its end.
+struct Words<'a> {
+    path: &'a CStr,
+    argv: &'a [*const libc::c_char],
+    shell_argv: &'a [*const libc::c_char],
+    envp: &'a [*const libc::c_char],
+}
+
 /// The child between fork and exec.
 ///
 /// # Safety
@@ -231,9 +248,8 @@ unsafe fn run_child(
     go: &OwnedFd,
     go_write: OwnedFd,
     error: &OwnedFd,
-    path: &CString,
-    argv: &[*const libc::c_char],
-    shell_argv: &[*const libc::c_char],
+    words: &Words<'_>,
+    user: Option<&User>,
     children: libc::sighandler_t,
 ) -> ! {
     // With the writing end open here, the end of the recorder would go unnoticed.
@@ -251,9 +267,18 @@ unsafe fn run_child(
                 _ => libc::_exit(i32::from(OWN_FAILURE)),
             }
         }
-        libc::execv(path.as_ptr(), argv.as_ptr());
-        if *libc::__errno_location() == libc::ENOEXEC {
-            libc::execv(SHELL.as_ptr(), shell_argv.as_ptr());
+        // Groups first: who has given up being root may not change them. By plain system calls: the library's would
+        // look for other threads.
+        let is_user = user.is_none_or(|user| {
+            libc::syscall(libc::SYS_setgroups, user.groups.len(), user.groups.as_ptr()) == 0
+                && libc::syscall(libc::SYS_setresgid, user.gid, user.gid, user.gid) == 0
+                && libc::syscall(libc::SYS_setresuid, user.uid, user.uid, user.uid) == 0
+        });
+        if is_user {
+            libc::execve(words.path.as_ptr(), words.argv.as_ptr(), words.envp.as_ptr());
+            if *libc::__errno_location() == libc::ENOEXEC {
+                libc::execve(SHELL.as_ptr(), words.shell_argv.as_ptr(), words.envp.as_ptr());
+            }
         }
         let code = (*libc::__errno_location()).to_ne_bytes();
         libc::write(error.as_raw_fd(), code.as_ptr().cast(), code.len());

@@ -9,24 +9,36 @@
 //! | `mode` | `command`, `pids` or `all` |
 //! | `command` | the recorder's own command line; absent when redacted |
 //! | `pids` | asked-for processes, by comma |
+//! | `gpus` | how many devices NVML sees, or why it cannot be asked |
+//! | `marks` | the file whose lines are marks |
+//! | `nvtx3` | `injected`: the command's NVTX 3 was told of the recorder's library; else why it stays unseen |
 //! | `rings`, `ring_bytes`, `drain_stalls` | number of rings and size of each; how often the writer was behind |
 //! | `probes` | event kinds that were recorded, by comma |
+//! | `pressures` | times that compression gave way because the writer was behind |
+//! | `held_programs` | starts of programs that were held until their libraries were probed |
+//! | `returns` | `probed`, or `not-probed`: entries alone were, so no call has a length |
+//! | `call_cost_ns` | what a probed call cost at the start, measured on a child of the recorder's own |
+//! | `absent` | event kinds for which this kernel has no probe, by comma |
+//! | `layers` | layers of functions that were probed, by comma |
+//! | `part` | number of this file among those of `--split`, from 1 |
+//! | `flight`, `flight_window_ns`, `flight_short` | of `--flight`: why this file was written; the time asked for; why it holds less |
 //! | `knows` | what the kernel can tell, by comma: `interrupt-context`, `throttling`, `syscalls`, `multi-links` |
 //! | `libraries` | how many files were probed |
-//! | `library.N` | `path=… dev=… inode=… build_id=… runtime=… driver=… static=… mapped=…`; functions per layer. `mapped=1`: seen loaded by what was recorded; 0 may also mean that the process was gone before anyone looked. Driver calls of a process without any file of `runtime>0`: its runtime is static and stripped |
+//! | `library.N` | `path=… dev=… inode=… build_id=… runtime=… driver=… nccl=… nvtx=… static=… mapped=…`; functions per layer. `mapped=1`: seen loaded by what was recorded; 0 may also mean that the process was gone before anyone looked. Driver calls of a process without any file of `runtime>0`: its runtime is static and stripped |
 //! | `problem.N` | what could not be probed, and why |
 
 use std::ffi::CStr;
 
+use ingero_format::catalog::Kind;
+
+use crate::gpu::Gpus;
+use crate::keep::Keep;
 use crate::kernel::Facts;
 use crate::library::discovery::Discovery;
 use crate::plan::{Plan, Target};
 use crate::proc::clock::real_ns;
 use crate::proc::process::join_words;
 use crate::text;
-
-const PROBES: &str = "sched_switch,sched_waking,sched_wakeup,sched_wakeup_new,sched_process_fork,sched_process_exec,\
-                      sched_process_exit,mm_page_alloc,call,task_name,process";
 
 /// What is known at the start.
 #[must_use]
@@ -51,7 +63,18 @@ pub fn describe(plan: &Plan, facts: &Facts) -> Vec<(String, String)> {
     }
     put("rings", facts.rings.to_string());
     put("ring_bytes", facts.ring_bytes.to_string());
-    put("probes", PROBES.to_owned());
+    let absent = |name: &str| facts.absent.contains(&name);
+    let kinds = plan.selection.kind_names() + ",process";
+    put("probes", kinds.split(',').filter(|name| !absent(name)).collect::<Vec<_>>().join(","));
+    put("absent", facts.absent.join(","));
+    if plan.selection.has(Kind::Call) {
+        put("layers", plan.selection.layer_names());
+    }
+    match &plan.keep {
+        Keep::Whole => {}
+        Keep::Parts(_) => put("part", "1".to_owned()),
+        Keep::Flight(flight) => put("flight_window_ns", flight.window.as_nanos().to_string()),
+    }
     let knows = [
         ("interrupt-context", facts.interrupt_context),
         ("throttling", facts.throttling),
@@ -60,6 +83,15 @@ pub fn describe(plan: &Plan, facts: &Facts) -> Vec<(String, String)> {
     ];
     put("knows", knows.iter().filter(|(_, yes)| *yes).map(|(name, _)| *name).collect::<Vec<_>>().join(","));
     words
+}
+
+/// How many devices there are, or why none can be asked.
+#[must_use]
+pub fn describe_gpus(gpus: Result<&Gpus, &String>) -> String {
+    match gpus {
+        Ok(gpus) => gpus.count().to_string(),
+        Err(why) => format!("none: {}", text::from_bytes(why.as_bytes())),
+    }
 }
 
 /// What is known of the libraries now; said again at the end, when more were found.

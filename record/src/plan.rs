@@ -7,6 +7,9 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::cli::Cli;
+use crate::keep::{Keep, existing_parts};
+use crate::selection::Selection;
+use crate::user::User;
 
 /// Whose calls are recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +51,22 @@ pub struct Plan {
     pub ring_bytes: Option<u32>,
     /// Print nothing but failures.
     pub quiet: bool,
+    /// File whose new lines are marks.
+    pub marks: Option<PathBuf>,
+    /// Which sources.
+    pub selection: Selection,
+    /// Whether the returns of functions are probed; `None`: as a trial shows that it is safe.
+    pub returns: Option<bool>,
+    /// Whether each function is probed by a link of its own, whatever the kernel can.
+    pub single_links: bool,
+    /// Whether the command's programs are held until their libraries are probed.
+    pub hold: bool,
+    /// One file, several, or the last while.
+    pub keep: Keep,
+    /// Bytes of all files at most.
+    pub max_bytes: Option<u64>,
+    /// As whom the command runs, and who owns the files.
+    pub user: Option<User>,
 }
 
 impl Plan {
@@ -56,14 +75,35 @@ impl Plan {
     /// # Errors
     /// When the words contradict each other or one of them is no value of its kind.
     pub fn from_cli(cli: Cli) -> Result<Self> {
+        let target = target(cli.command.clone(), &cli.pids, cli.all)?;
+        if cli.user && !matches!(target, Target::Command(_)) {
+            bail!("--user: says as whom COMMAND runs; --pid and --all start none");
+        }
+        let max_bytes = cli.max_size.as_deref().map(|text| parse_size("--max-size", text)).transpose()?;
+        if max_bytes.is_some_and(|bytes| bytes < MAX_BYTES_MIN) {
+            bail!("--max-size {}: too small; give at least 1MiB", cli.max_size.as_deref().unwrap_or_default());
+        }
         Ok(Self {
+            selection: Selection::new(&cli.only, &cli.without, &cli.layers)?,
+            returns: match cli.returns.as_str() {
+                "auto" => None,
+                "always" => Some(true),
+                "never" => Some(false),
+                other => bail!("--returns {other}: give auto, always or never"),
+            },
+            hold: !cli.no_hold,
+            single_links: cli.single_links,
+            keep: Keep::from_cli(&cli)?,
+            max_bytes,
+            user: cli.user.then(User::behind_sudo).transpose()?,
             output: cli.output,
             force: cli.force,
-            duration: cli.duration.as_deref().map(parse_duration).transpose()?,
-            target: target(cli.command, &cli.pids, cli.all)?,
+            duration: cli.duration.as_deref().map(|text| parse_duration("--duration", text)).transpose()?,
+            target,
             redact_args: cli.no_args,
             ring_bytes: cli.ring_size.as_deref().map(parse_ring_size).transpose()?,
             quiet: cli.quiet,
+            marks: cli.marks,
         })
     }
 
@@ -74,6 +114,14 @@ impl Plan {
     pub fn check_output(&self) -> Result<()> {
         let output = &self.output;
         let shown = output.display();
+        if !matches!(self.keep, Keep::Whole) {
+            if fs_is_special(output) {
+                bail!("--output {shown}: is no regular file, so --split and --flight cannot make others beside it");
+            }
+            if let Some(part) = existing_parts(output).first().filter(|_| !self.force) {
+                bail!("--output {shown}: {} exists already; choose another name or add --force", part.display());
+            }
+        }
         match std::fs::metadata(output) {
             Ok(m) if m.is_dir() => bail!("--output {shown}: is a directory; name a file in it"),
             Ok(_) if !self.force => {
@@ -104,6 +152,11 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// Whether there is something that is neither a file nor a directory, such as a device.
+fn fs_is_special(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
 }
 
 fn is_writable(dir: &Path) -> bool {
@@ -143,13 +196,13 @@ fn parse_pid(text: &str) -> Result<u32> {
     }
 }
 
-/// Parses `500ms`, `60s`, `5m`, `1h`, `1.5s`; a bare number is seconds.
+/// Parses `500ms`, `60s`, `5m`, `1h`, `1.5s`; a bare number is seconds. `option` is what it was given to.
 ///
 /// # Errors
 /// When the text is none of these, is zero or longer than a year.
-pub fn parse_duration(text: &str) -> Result<Duration> {
+pub fn parse_duration(option: &str, text: &str) -> Result<Duration> {
     const YEAR_S: f64 = 365.0 * 86_400.0;
-    let wrong = || anyhow::anyhow!("--duration {text}: no time; give a number and a unit: 500ms, 60s, 5m, 1h");
+    let wrong = || anyhow::anyhow!("{option} {text}: no time; give a number and a unit: 500ms, 60s, 5m, 1h");
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let number: f64 = number.parse().map_err(|_| wrong())?;
@@ -162,10 +215,10 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
     };
     let seconds = number * factor;
     if seconds < 1e-3 {
-        bail!("--duration {text}: too short; give at least 1ms");
+        bail!("{option} {text}: too short; give at least 1ms");
     }
     if seconds > YEAR_S {
-        bail!("--duration {text}: longer than a year");
+        bail!("{option} {text}: longer than a year");
     }
     Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
 }
@@ -173,11 +226,14 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
 /// Smallest and largest ring that the kernel and common sense take.
 const RING_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
 
-/// Parses `64MiB`, `1G`, `524288` and rounds up to a power of two.
+/// A recording needs some room for names, however little happens.
+const MAX_BYTES_MIN: u64 = 1 << 20;
+
+/// Parses `64MiB`, `1G`, `524288`. `option` is what it was given to.
 ///
 /// # Errors
-/// When the text is no size or is out of range.
-pub fn parse_ring_size(text: &str) -> Result<u32> {
+/// When the text is no size.
+pub fn parse_size(option: &str, text: &str) -> Result<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let shift = match unit {
@@ -188,10 +244,18 @@ pub fn parse_ring_size(text: &str) -> Result<u32> {
         _ => 64,
     };
     let bytes = number.parse::<u64>().ok().and_then(|n| n.checked_mul(1u64.checked_shl(shift)?));
-    match bytes.and_then(u64::checked_next_power_of_two) {
-        Some(bytes) if RING_BYTES.contains(&bytes) => Ok(u32::try_from(bytes)?),
-        Some(_) => bail!("--ring-size {text}: out of range; give 64KiB to 1GiB"),
-        None => bail!("--ring-size {text}: no size; give a number and a unit: 64MiB"),
+    bytes.ok_or_else(|| anyhow::anyhow!("{option} {text}: no size; give a number and a unit: 64MiB"))
+}
+
+/// Parses a size and rounds it up to a power of two.
+///
+/// # Errors
+/// When the text is no size or is out of range.
+pub fn parse_ring_size(text: &str) -> Result<u32> {
+    let none = || anyhow::anyhow!("--ring-size {text}: no size; give a number and a unit: 64MiB");
+    match parse_size("--ring-size", text)?.checked_next_power_of_two().ok_or_else(none)? {
+        bytes if RING_BYTES.contains(&bytes) => Ok(u32::try_from(bytes)?),
+        _ => bail!("--ring-size {text}: out of range; give 64KiB to 1GiB"),
     }
 }
 
@@ -213,10 +277,10 @@ mod tests {
         for (text, ms) in
             [("500ms", 500), ("60s", 60_000), ("60", 60_000), ("1.5s", 1_500), ("5m", 300_000), ("1h", 3_600_000)]
         {
-            assert_eq!(parse_duration(text).unwrap(), Duration::from_millis(ms), "{text}");
+            assert_eq!(parse_duration("--duration", text).unwrap(), Duration::from_millis(ms), "{text}");
         }
         for text in ["", "s", "-1s", "1x", "1.2.3s", "0s", "nan", "inf", "1e9s", "9999999h", "60 s", "１s"] {
-            let e = parse_duration(text).unwrap_err().to_string();
+            let e = parse_duration("--duration", text).unwrap_err().to_string();
             assert!(e.starts_with(&format!("--duration {text}: ")), "{e}");
         }
     }

@@ -15,7 +15,7 @@ pub struct Signal {
     pub from_terminal: bool,
 }
 
-/// SIGINT, SIGTERM and SIGHUP, blocked and read from a descriptor. To be made after the command was forked and before any
+/// SIGINT, SIGTERM, SIGHUP and SIGUSR1, blocked and read from a descriptor. To be made after the command was forked and before any
 /// thread starts, so that the command inherits nothing of it and every thread does.
 #[derive(Debug)]
 pub struct SignalQueue(OwnedFd);
@@ -31,7 +31,7 @@ impl SignalQueue {
     pub fn open() -> Result<Self> {
         // SAFETY: a zeroed set and a zeroed action are valid values that the calls below fill in.
         let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-        for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1] {
             // SAFETY: as above; the null pointer leaves the action as it is.
             unsafe {
                 let mut old: libc::sigaction = std::mem::zeroed();

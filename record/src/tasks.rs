@@ -4,19 +4,19 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::Write;
 
-use ingero_format::catalog::{NO_CPU, Name, Process, StrId, TaskId};
+use ingero_format::catalog::{
+    Affinity, BOUND_AT_START, NAMED_AT_START, NAMED_BY_EXEC, NAMED_BY_FORK, NAMED_BY_RENAME, NAMED_WHEN_SEEN, NO_CPU,
+    Name, Process, StrId, TaskId,
+};
 use ingero_format::{Error, Task, TraceWriter};
 
+use crate::proc::affinity::read_affinity;
 use crate::proc::clock::{TickClock, monotonic_ns};
 use crate::proc::process::{self, ProcessNow};
 use crate::proc::stat::Stat;
 use crate::text;
 
-const SOURCE_START: u64 = 0;
-const SOURCE_FORK: u64 = 1;
-const SOURCE_EXEC: u64 = 2;
-const SOURCE_RENAME: u64 = 3;
-const SOURCE_SEEN: u64 = 4;
+mod roster;
 
 /// Hashes an id by one multiplication: ids are handed out by the kernel, one after the other.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Hasher for IdHasher {
 type ById<T> = HashMap<u32, T, BuildHasherDefault<IdHasher>>;
 
 /// Where and when something happened.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct At {
     /// `CLOCK_MONOTONIC`.
     pub ts_ns: u64,
@@ -58,6 +58,7 @@ struct Thread {
     id: TaskId,
     pid: u32,
     start_ns: Option<u64>,
+    name: Option<StrId>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -84,6 +85,9 @@ pub struct Tasks {
     redact_args: bool,
     follow_all: bool,
     born_processes: u64,
+    /// By id: the process of a task, and whether its birth or its program's start was seen.
+    lives: Vec<(u32, bool)>,
+    affinities: bool,
 }
 
 impl Tasks {
@@ -97,6 +101,8 @@ impl Tasks {
             redact_args,
             follow_all,
             born_processes: 0,
+            lives: Vec::new(),
+            affinities: false,
         }
     }
 
@@ -127,13 +133,15 @@ impl Tasks {
 
     fn scan_process<W: Write>(&mut self, out: &mut TraceWriter<W>, pid: u32, followed: bool) -> Result<(), Error> {
         let Some(now) = process::read_process(pid) else { return Ok(()) };
-        self.add_process(out, At::now(), pid, &now, followed, SOURCE_START)?;
+        let id = self.add_process(out, At::now(), pid, &now, followed, NAMED_AT_START)?;
+        self.bound(out, id, pid)?;
         for tid in process::list_ids(&format!("/proc/{pid}/task")) {
             if tid != pid
                 && let Some(stat) = process::read_thread(pid, tid)
             {
                 let id = self.add(out, pid, tid, Some(self.ticks.monotonic_ns(stat.start_ticks)));
-                name(out, At::now(), id, &text::from_bytes(&stat.comm), SOURCE_START)?;
+                self.name(out, At::now(), (tid, id), &text::from_bytes(&stat.comm), NAMED_AT_START)?;
+                self.bound(out, id, tid)?;
             }
         }
         Ok(())
@@ -151,7 +159,7 @@ impl Tasks {
         let id = self.add(out, pid, pid, Some(self.ticks.monotonic_ns(now.stat.start_ticks)));
         let group = Group { followed, ..self.group_of(out, now) };
         self.groups.insert(pid, group);
-        name(out, at, id, &text::from_bytes(&now.stat.comm), source)?;
+        self.name(out, at, (pid, id), &text::from_bytes(&now.stat.comm), source)?;
         out.push(at.ts_ns, at.cpu, &row(id, &group))?;
         Ok(id)
     }
@@ -165,8 +173,81 @@ impl Tasks {
 
     fn add<W: Write>(&mut self, out: &mut TraceWriter<W>, pid: u32, tid: u32, start_ns: Option<u64>) -> TaskId {
         let id = out.task(Task { pid, tid, start_ns });
-        self.threads.insert(tid, Thread { id, pid, start_ns });
+        self.threads.insert(tid, Thread { id, pid, start_ns, name: None });
+        if self.lives.len() <= id.index() {
+            self.lives.resize(id.index() + 1, (0, false));
+        }
+        if let Some(life) = self.lives.get_mut(id.index()) {
+            *life = (pid, false);
+        }
         id
+    }
+
+    fn begins_now(&mut self, id: TaskId) {
+        if let Some((_, seen)) = self.lives.get_mut(id.index()) {
+            *seen = true;
+        }
+    }
+
+    /// The process of a task; 0 for one that is not known.
+    #[must_use]
+    pub fn pid_of(&self, task: TaskId) -> u32 {
+        self.lives.get(task.index()).map_or(0, |(pid, _)| *pid)
+    }
+
+    /// Whether all that a task did was within sight: it was born, or its program began, while the recording ran.
+    #[must_use]
+    pub fn seen_from_birth(&self, task: TaskId) -> bool {
+        self.lives.get(task.index()).is_some_and(|(_, seen)| *seen)
+    }
+
+    /// The life of a thread whose process is not told.
+    ///
+    /// # Errors
+    /// When the file does not take the rows about a stranger.
+    pub fn by_tid<W: Write>(&mut self, out: &mut TraceWriter<W>, at: At, tid: u32) -> Result<TaskId, Error> {
+        match self.threads.get(&tid) {
+            Some(thread) => Ok(thread.id),
+            None => {
+                let pid = process::read_group(tid).unwrap_or(tid);
+                self.get(out, at, tid, pid)
+            }
+        }
+    }
+
+    /// The life of a process's main thread, if the process is known.
+    #[must_use]
+    pub fn main_of(&self, pid: u32) -> Option<TaskId> {
+        self.threads.get(&pid).filter(|thread| thread.pid == pid).map(|thread| thread.id)
+    }
+
+    /// Also writes down, at the start, which CPUs each thread may use.
+    #[must_use]
+    pub fn with_affinities(self, affinities: bool) -> Self {
+        Self { affinities, ..self }
+    }
+
+    /// Writes down which CPUs a thread may use.
+    fn bound<W: Write>(&self, out: &mut TraceWriter<W>, task: TaskId, tid: u32) -> Result<(), Error> {
+        let Some(cpus) = read_affinity(tid).filter(|_| self.affinities) else { return Ok(()) };
+        let (at, cpus) = (At::now(), out.string(&cpus));
+        out.push(at.ts_ns, at.cpu, &Affinity { task, cpus, source: BOUND_AT_START })
+    }
+
+    /// Writes down the name of a thread.
+    fn name<W: Write>(
+        &mut self,
+        out: &mut TraceWriter<W>,
+        at: At,
+        (tid, task): (u32, TaskId),
+        name: &str,
+        source: u64,
+    ) -> Result<(), Error> {
+        let name = out.string(name);
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.name = Some(name);
+        }
+        out.push(at.ts_ns, at.cpu, &Name { task, name, source })
     }
 
     /// The current life of a thread id in a process.
@@ -191,7 +272,7 @@ impl Tasks {
             return match process::read_process(pid).filter(|now| self.lived_at(at, &now.stat)) {
                 Some(now) => {
                     let parent = self.groups.get(&now.stat.parent_pid).is_some_and(|g| g.followed);
-                    self.add_process(out, at, pid, &now, parent || self.follow_all, SOURCE_SEEN)
+                    self.add_process(out, at, pid, &now, parent || self.follow_all, NAMED_WHEN_SEEN)
                 }
                 None => {
                     self.groups.insert(pid, Group { followed: self.follow_all, ..Group::default() });
@@ -203,7 +284,7 @@ impl Tasks {
         let start_ns = stat.as_ref().map(|s| self.ticks.monotonic_ns(s.start_ticks));
         let id = self.add(out, pid, tid, start_ns);
         if let Some(stat) = stat {
-            name(out, at, id, &text::from_bytes(&stat.comm), SOURCE_SEEN)?;
+            self.name(out, at, (tid, id), &text::from_bytes(&stat.comm), NAMED_WHEN_SEEN)?;
         }
         // A process that nobody has met is one that no report could name.
         if !self.groups.contains_key(&pid) {
@@ -242,7 +323,8 @@ impl Tasks {
         comm: &str,
     ) -> Result<TaskId, Error> {
         let id = self.add(out, child_pid, child_tid, Some(at.ts_ns));
-        name(out, at, id, comm, SOURCE_FORK)?;
+        self.begins_now(id);
+        self.name(out, at, (child_tid, id), comm, NAMED_BY_FORK)?;
         if child_tid == child_pid {
             self.born_processes += 1;
             let parent = self.groups.get(&parent_pid).copied().unwrap_or_default();
@@ -271,7 +353,8 @@ impl Tasks {
     ) -> Result<(TaskId, Option<TaskId>), Error> {
         let caller = if old_tid == pid { None } else { self.threads.remove(&old_tid).filter(|t| t.pid == pid) };
         let id = self.get(out, at, pid, pid)?;
-        name(out, at, id, comm, SOURCE_EXEC)?;
+        self.begins_now(id);
+        self.name(out, at, (pid, id), comm, NAMED_BY_EXEC)?;
         // By now the process may have gone on to another program, or its id to another process.
         let birth = self.threads.get(&pid).and_then(|t| t.start_ns);
         let now = process::read_process(pid).filter(|now| {
@@ -303,7 +386,7 @@ impl Tasks {
         comm: &str,
     ) -> Result<(), Error> {
         let id = self.get(out, at, tid, pid)?;
-        name(out, at, id, comm, SOURCE_RENAME)
+        self.name(out, at, (tid, id), comm, NAMED_BY_RENAME)
     }
 
     /// The last thread of a process ended.
@@ -335,11 +418,6 @@ impl Tasks {
 fn row(task: TaskId, group: &Group) -> Process {
     let parent_pid = group.parent_pid.map(u64::from);
     Process { task, parent_pid, exe: group.exe, args: group.args, followed: u64::from(group.followed) }
-}
-
-fn name<W: Write>(out: &mut TraceWriter<W>, at: At, task: TaskId, name: &str, source: u64) -> Result<(), Error> {
-    let name = out.string(name);
-    out.push(at.ts_ns, at.cpu, &Name { task, name, source })
 }
 
 #[cfg(test)]

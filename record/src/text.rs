@@ -30,23 +30,6 @@ pub(crate) fn from_c_bytes(bytes: &[u8]) -> Cow<'_, str> {
     from_bytes(bytes.get(..end).unwrap_or(bytes))
 }
 
-/// A text fit for a terminal, on one line: what moves a cursor, breaks a line, cannot be seen or turns the direction of
-/// writing becomes an escape. Paths and names can hold any of it.
-#[must_use]
-pub(crate) fn one_line(text: &str) -> String {
-    let invisible =
-        |c| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() || invisible(c) {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
 /// Says something to the person. Where nobody can hear it, on a full disk or a closed pipe, it goes unsaid: a recording and
 /// its exit code matter more.
 pub(crate) fn say(text: &str) {
@@ -56,11 +39,6 @@ pub(crate) fn say(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn texts_stay_on_their_line() {
-        assert_eq!(one_line("a\nb\x1b[31mµ\u{202e}"), "a\\nb\\u{1b}[31mµ\\u{202e}");
-    }
 
     #[test]
     fn any_bytes() {

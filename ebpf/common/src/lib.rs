@@ -20,15 +20,28 @@
 
 use bytemuck::{Pod, Zeroable};
 
+mod hold;
+mod interrupt;
+mod kind;
+mod network;
 mod record;
+mod resource;
 mod spec;
 
-pub use record::{
-    CallEntry, CallReturn, Exec, Exit, FILENAME_BYTES, Fork, Header, Kind, Mapped, PageAlloc, Rename, SYSCALL_NONE,
-    SYSCALL_UNRECORDED, Switch, TASK_COMM_BYTES, Wakeup, Waking, call_entry_args, context, exit_flag, return_flag,
-    switch_flag,
+pub use hold::{HOLD_RING_BYTES, Held, HoldPlan, MAX_KNOWN_PROGRAMS, ProgramFile};
+pub use interrupt::{IRQ_NAME_BYTES, Irq, NO_IRQ, OpenIrq, OpenIrqs, Softirq};
+pub use kind::Kind;
+pub use network::{Retransmit, SocketIo};
+pub use resource::{
+    Affinity, BlockComplete, BlockIssue, CpuFrequency, FrameCell, OomKill, PageFault, Reclaim, reclaim_flag,
 };
-pub use spec::{ArgSlot, FunctionSpec, MAX_FUNCTIONS, OpenOut, OpenOuts, SLOTS};
+
+pub use record::{
+    CallEntry, CallReturn, CallText, Exec, Exit, FILENAME_BYTES, Fork, Header, Mapped, PageAlloc, Rename, SYSCALL_NONE,
+    SYSCALL_UNRECORDED, Switch, TASK_COMM_BYTES, TEXT_BYTES, Wakeup, Waking, call_entry_args, context, exit_flag,
+    return_flag, switch_flag,
+};
+pub use spec::{ArgSlot, FunctionSpec, MAX_FUNCTIONS, OpenOut, OpenOuts, SLOTS, text_form};
 
 /// Losses of one [`Kind`] on one CPU. The counts only ever grow; the recorder keeps what it saw last and
 /// reports differences. It numbers its looks, and the first loss after a look starts a new range.
@@ -91,6 +104,9 @@ pub struct Config {
     pub task_signal: u32,
     /// `task_struct.throttled`: since bandwidth throttling works per task, this tells it from preemption.
     pub task_throttled: u32,
+    /// `cfs_rq.throttle_count`: where throttling works per run queue, above 0 while the group of [`Config::task_cfs_rq`] is
+    /// throttled.
+    pub cfs_rq_throttled: u32,
     /// `signal_struct.live.counter`
     pub signal_live: u32,
     /// `pt_regs.orig_ax` on x86-64, `pt_regs.syscallno` on aarch64; the low four bytes are read.
@@ -101,6 +117,8 @@ pub struct Config {
     pub switch_has_state: u32,
     /// 1 when `sched_process_exit` says whether the group is dead.
     pub exit_has_group_dead: u32,
+    /// 1 when the probes run that know which interrupt is under way.
+    pub irq_spans: u32,
     /// How the interrupt context is found: one of [`irq_source`].
     pub irq_source: u32,
     /// [`irq_source::PER_TASK`]: offset in `task_struct`;
@@ -110,14 +128,54 @@ pub struct Config {
     pub task_cfs_rq: u32,
     /// `cfs_rq.rq`
     pub cfs_rq_rq: u32,
-    /// `mm_page_alloc` in tracefs: `pfn`, eight bytes
-    pub page_alloc_pfn: u32,
-    /// `mm_page_alloc` in tracefs: `order`, four bytes
-    pub page_alloc_order: u32,
-    /// `mm_page_alloc` in tracefs: `gfp_flags`, its low four bytes are read
-    pub page_alloc_gfp: u32,
-    /// `mm_page_alloc` in tracefs: `migratetype`, four bytes
-    pub page_alloc_migratetype: u32,
+    /// Size of `struct page`; 0 where it is not known.
+    pub page_bytes: u32,
+    /// `irqaction.name`
+    pub irqaction_name: u32,
+    /// `irqaction.flags`, four bytes
+    pub irqaction_flags: u32,
+    /// 1 when the request queue comes before the request that `block_rq_issue` hands over.
+    pub issue_has_queue: u32,
+    /// `request.q`
+    pub request_queue: u32,
+    /// `request.__sector`
+    pub request_sector: u32,
+    /// `request.__data_len`
+    pub request_bytes: u32,
+    /// `request.cmd_flags`
+    pub request_flags: u32,
+    /// `request_queue.disk`, or `request.rq_disk` where [`Config::disk_of_request`] says so.
+    pub request_disk: u32,
+    /// 1 when the request itself names its disk.
+    pub disk_of_request: u32,
+    /// `gendisk.major`
+    pub disk_major: u32,
+    /// `gendisk.first_minor`
+    pub disk_first_minor: u32,
+    /// 1 when `mark_victim` hands over the task, 0 when its id alone.
+    pub victim_is_task: u32,
+    /// `task_struct.mm`
+    pub task_mm: u32,
+    /// `mm_struct.total_vm`, in pages
+    pub mm_total: u32,
+    /// The counters in `mm_struct.rss_stat` of private, file and shared pages.
+    pub mm_counts: [u32; 3],
+    /// `1 << this` KiB are a page.
+    pub page_kib_shift: u32,
+    /// `signal_struct.oom_score_adj`
+    pub signal_score_adj: u32,
+    /// `sock.__sk_common.skc_state`
+    pub sock_state: u32,
+    /// `sock.__sk_common.skc_rcv_saddr` and `skc_daddr`
+    pub sock_addresses_v4: [u32; 2],
+    /// `sock.__sk_common.skc_v6_rcv_saddr` and `skc_v6_daddr`
+    pub sock_addresses_v6: [u32; 2],
+    /// `sock.__sk_common.skc_family`
+    pub sock_family: u32,
+    /// `sock.__sk_common.skc_num`
+    pub sock_port: u32,
+    /// `sock.__sk_common.skc_dport`, in network order
+    pub sock_peer_port: u32,
 }
 
 impl Config {

@@ -8,64 +8,14 @@ pub const TASK_COMM_BYTES: usize = 16;
 /// Longest file name in an [`Exec`] record, the closing zero byte included; longer ones are cut.
 pub const FILENAME_BYTES: usize = 256;
 
+/// Longest text in a [`CallText`] record, the closing zero byte included; longer ones are cut.
+pub const TEXT_BYTES: usize = 128;
+
 /// [`Switch::syscall`] of a thread that was in no system call: a kernel thread, a page fault.
 pub const SYSCALL_NONE: i32 = -1;
 
 /// [`Switch::syscall`] when it was not looked up: the thread was preempted, or the kernel hides it.
 pub const SYSCALL_UNRECORDED: i32 = i32::MIN;
-
-/// What a record is. The number also indexes the loss counters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Kind {
-    /// [`Switch`]
-    Switch = 0,
-    /// [`Waking`]
-    Waking = 1,
-    /// [`Wakeup`] of a thread that had blocked
-    Wakeup = 2,
-    /// [`Wakeup`] of a newborn thread
-    WakeupNew = 3,
-    /// [`Fork`]
-    Fork = 4,
-    /// [`Exec`]
-    Exec = 5,
-    /// [`Exit`]
-    Exit = 6,
-    /// [`Rename`]
-    Rename = 7,
-    /// [`PageAlloc`]
-    PageAlloc = 8,
-    /// [`Mapped`]
-    Mapped = 9,
-    /// [`CallEntry`]
-    CallEntry = 10,
-    /// [`CallReturn`]
-    CallReturn = 11,
-}
-
-impl Kind {
-    /// All kinds, in wire order.
-    pub const ALL: [Self; 12] = [
-        Self::Switch,
-        Self::Waking,
-        Self::Wakeup,
-        Self::WakeupNew,
-        Self::Fork,
-        Self::Exec,
-        Self::Exit,
-        Self::Rename,
-        Self::PageAlloc,
-        Self::Mapped,
-        Self::CallEntry,
-        Self::CallReturn,
-    ];
-
-    /// The kind with this number, if there is one.
-    pub fn from_wire(kind: u8) -> Option<Self> {
-        Self::ALL.get(kind as usize).copied()
-    }
-}
 
 /// First 16 bytes of every record.
 #[repr(C)]
@@ -102,8 +52,14 @@ pub mod context {
     pub const SOFTIRQ: u8 = 2;
     /// A non-maskable interrupt.
     pub const NMI: u8 = 4;
-    /// This kernel could not be asked; the other bits mean nothing.
+    /// This kernel could not be asked; the three bits above mean nothing.
     pub const UNKNOWN: u8 = 8;
+    /// The interrupt is a timer's.
+    pub const TIMER: u8 = 0x10;
+    /// The interrupt is a device's, or a softirq that does the rest of a device's work.
+    pub const DEVICE: u8 = 0x20;
+    /// The interrupt is of another kind. None of the three: which it was is not known.
+    pub const OTHER: u8 = 0x40;
     /// Any of the three interrupt contexts.
     pub const INTERRUPT: u8 = HARDIRQ | SOFTIRQ | NMI;
 }
@@ -174,7 +130,9 @@ pub struct Waking {
     /// Its process.
     pub wakee_tgid: u32,
     /// CPU that it last ran on.
-    pub target_cpu: u32,
+    pub target_cpu: u16,
+    /// Interrupt line of a device's hard interrupt, vector of a softirq; [`NO_IRQ`](crate::NO_IRQ) for others.
+    pub irq: u16,
 }
 
 /// A thread became runnable. `header.tid` is that thread.
@@ -325,6 +283,22 @@ pub struct CallReturn {
     pub result: u64,
 }
 
+/// Text that a probed function was given; the [`CallEntry`] of the same call follows. `header.tid` is the caller.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct CallText {
+    /// Flags: 1 when it could not be read, or is in wide characters.
+    pub header: Header,
+    /// Process.
+    pub tgid: u32,
+    /// Function, from the attach cookie.
+    pub function: u32,
+    /// User stack pointer, as in the entry.
+    pub sp: u64,
+    /// Zero-terminated, any bytes, cut at [`TEXT_BYTES`].
+    pub text: [u8; TEXT_BYTES],
+}
+
 /// Argument words in the record of a function that names `used` of them: sizes are few so that the
 /// programs stay small, and a function without arguments pays for none.
 pub const fn call_entry_args(used: usize) -> usize {
@@ -356,15 +330,7 @@ mod tests {
         assert_eq!(size_of::<Mapped>(), 24);
         assert_eq!(size_of::<CallEntry>(), 32);
         assert_eq!(size_of::<CallReturn>(), 40);
-    }
-
-    #[test]
-    fn kinds_are_numbered_in_order() {
-        for (number, kind) in Kind::ALL.into_iter().enumerate() {
-            assert_eq!(kind as usize, number);
-            assert_eq!(Kind::from_wire(kind as u8), Some(kind));
-        }
-        assert_eq!(Kind::from_wire(Kind::ALL.len() as u8), None);
+        assert_eq!(size_of::<CallText>(), 160);
     }
 
     #[test]

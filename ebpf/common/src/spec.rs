@@ -32,6 +32,15 @@ impl ArgSlot {
     }
 }
 
+/// How [`FunctionSpec::text`] leads to a text.
+pub mod text_form {
+    /// It points at zero-terminated bytes.
+    pub const BYTES: u8 = 0;
+    /// It points at an `nvtxEventAttributes_t`: a number at byte 32 says 1 where the pointer at byte 40 is to
+    /// zero-terminated bytes.
+    pub const ATTRIBUTES: u8 = 1;
+}
+
 /// What to record of one function.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -40,15 +49,17 @@ pub struct FunctionSpec {
     pub slots: [ArgSlot; SLOTS],
     /// Slots in use, 0 to [`SLOTS`].
     pub used: u8,
-    /// 1: argument 0 points at a word that the function fills; its value is recorded at the return.
+    /// 1 + n: register argument n points at a word that the function fills; its value is recorded at the return.
     pub out_ptr: u8,
-    /// Zero.
-    pub reserved: [u8; 2],
+    /// 1 + n: argument n leads to a text, which is recorded before the entry.
+    pub text: u8,
+    /// How argument `text` leads to it: one of [`text_form`].
+    pub text_form: u8,
 }
 
 impl FunctionSpec {
     /// A function of which nothing but its entry, return and result matter.
-    pub const NONE: Self = Self { slots: [ArgSlot::argument(0); SLOTS], used: 0, out_ptr: 0, reserved: [0; 2] };
+    pub const NONE: Self = Self { slots: [ArgSlot::argument(0); SLOTS], used: 0, out_ptr: 0, text: 0, text_form: 0 };
 
     /// Records these words; slots past [`SLOTS`] are ignored.
     pub fn of(slots: &[ArgSlot]) -> Self {
@@ -60,9 +71,16 @@ impl FunctionSpec {
         spec
     }
 
-    /// Also records, at the return, the word that argument 0 points at.
-    pub fn with_out_ptr(mut self) -> Self {
-        self.out_ptr = 1;
+    /// Also records, at the return, the word that register argument `n` points at.
+    pub fn with_out_ptr(mut self, n: u8) -> Self {
+        self.out_ptr = n.saturating_add(1);
+        self
+    }
+
+    /// Also records, before the entry, the text that register argument `n` leads to, in one of the ways of [`text_form`].
+    pub fn with_text(mut self, n: u8, form: u8) -> Self {
+        self.text = n.saturating_add(1);
+        self.text_form = form;
         self
     }
 }

@@ -7,14 +7,14 @@
 use aya_ebpf::{
     EbpfContext,
     bindings::pt_regs,
-    helpers::generated::{bpf_get_attach_cookie, bpf_probe_read_user},
+    helpers::generated::{bpf_get_attach_cookie, bpf_probe_read_user, bpf_probe_read_user_str},
     macros::{map, uprobe, uretprobe},
     maps::{Array, HashMap},
     programs::{ProbeContext, RetProbeContext},
 };
 use ingero_ebpf_common::{
-    ArgSlot, CallEntry, CallReturn, FunctionSpec, Kind, MAX_FUNCTIONS, OpenOut, OpenOuts, SLOTS, call_entry_args,
-    return_flag,
+    ArgSlot, CallEntry, CallReturn, CallText, FunctionSpec, Kind, MAX_FUNCTIONS, OpenOut, OpenOuts, SLOTS, TEXT_BYTES,
+    call_entry_args, return_flag, text_form,
 };
 
 use crate::{Task, arch, ring, targets};
@@ -49,7 +49,14 @@ pub fn call_entry(ctx: ProbeContext) -> u32 {
     let (function, regs) = (cookie(&ctx), registers(&ctx));
     let Some(spec) = FUNCTIONS.get(function) else { return 0 };
     if spec.out_ptr != 0 {
-        remember_out(task.tid, arch::entry_sp(regs), regs);
+        remember_out(
+            task.tid,
+            arch::entry_sp(regs),
+            register(&arch::argument_registers(regs), spec.out_ptr as u64 - 1),
+        );
+    }
+    if spec.text != 0 {
+        emit_text(task, function, regs, spec);
     }
     match call_entry_args(spec.used as usize) {
         0 => emit_entry::<0>(task, function, regs, spec),
@@ -112,6 +119,41 @@ fn read_user<T: Copy>(address: u64) -> Option<T> {
     }
 }
 
+/// Records the text that an argument leads to; a record without it where it cannot be read.
+#[inline(always)]
+fn emit_text(task: Task, function: u32, regs: &pt_regs, spec: &FunctionSpec) {
+    const BYTES_MESSAGE: u32 = 1;
+    let argument = register(&arch::argument_registers(regs), spec.text as u64 - 1);
+    let place = match spec.text_form {
+        text_form::BYTES => Some(argument),
+        text_form::ATTRIBUTES => match read_user::<u32>(argument.wrapping_add(32)) {
+            Some(BYTES_MESSAGE) => read_user::<u64>(argument.wrapping_add(40)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let Some(mut room) = ring::reserve::<CallText>(Kind::CallText) else { return };
+    let mut header = room.header(Kind::CallText, task, 0);
+    let record = room.as_mut_ptr();
+    // SAFETY: `record` points at room for this struct. What lies behind the text's closing zero is never looked at.
+    unsafe {
+        let text = &raw mut (*record).text;
+        let length = match place {
+            Some(place) => bpf_probe_read_user_str(text.cast(), TEXT_BYTES as u32, place as *const _),
+            None => -1,
+        };
+        if length < 0 {
+            header.flags = 1;
+            text.cast::<u8>().write(0);
+        }
+        (&raw mut (*record).header).write(header);
+        (&raw mut (*record).tgid).write(task.tgid);
+        (&raw mut (*record).function).write(function);
+        (&raw mut (*record).sp).write(arch::entry_sp(regs));
+        room.submit();
+    }
+}
+
 #[inline(always)]
 fn emit_entry<const N: usize>(task: Task, function: u32, regs: &pt_regs, spec: &FunctionSpec) {
     let sp = arch::entry_sp(regs);
@@ -136,13 +178,18 @@ fn emit_entry<const N: usize>(task: Task, function: u32, regs: &pt_regs, spec: &
 }
 
 #[inline(always)]
+fn register(registers: &[u64; arch::REGISTER_ROOM], n: u64) -> u64 {
+    let first = registers.as_ptr();
+    // SAFETY: the mask keeps the index inside the array. Volatile, or the compiler would choose between
+    // addresses in the context instead, which the verifier refuses.
+    unsafe { core::ptr::read_volatile(first.add((n & (arch::REGISTER_ROOM as u64 - 1)) as usize)) }
+}
+
+#[inline(always)]
 fn read_slot(registers: &[u64; arch::REGISTER_ROOM], sp: u64, slot: &ArgSlot) -> Option<u64> {
     let n = u64::from(slot.arg);
     let argument = if n < arch::REGISTER_ARGUMENTS {
-        let first = registers.as_ptr();
-        // SAFETY: the mask keeps the index inside the array. Volatile, or the compiler would choose between
-        // addresses in the context instead, which the verifier refuses.
-        unsafe { core::ptr::read_volatile(first.add((n & (arch::REGISTER_ROOM as u64 - 1)) as usize)) }
+        register(registers, n)
     } else {
         read_user(arch::stack_argument(sp, n - arch::REGISTER_ARGUMENTS))?
     };
@@ -157,8 +204,7 @@ fn read_slot(registers: &[u64; arch::REGISTER_ROOM], sp: u64, slot: &ArgSlot) ->
 /// Keeps the out pointer of a call. Full places are taken from calls that must be over, since they began
 /// further down the stack: they were left by a longjmp.
 #[inline(always)]
-fn remember_out(tid: u32, sp: u64, regs: &pt_regs) {
-    let [pointer, ..] = arch::argument_registers(regs);
+fn remember_out(tid: u32, sp: u64, pointer: u64) {
     let this = OpenOut { sp, pointer };
     let Some(open) = OPEN_OUTS.get_ptr_mut(tid) else {
         let mut fresh = OpenOuts { calls: [OpenOut { sp: 0, pointer: 0 }; 4] };

@@ -18,7 +18,7 @@ const SERVING_SOFTIRQ: u32 = 0x100;
 const HARDIRQ: u32 = 0xf_0000;
 const NMI: u32 = 0xf0_0000;
 
-/// Bits of [`context`] for the place that this is called from.
+/// Bits of [`context`] for the place that this is called from, but for those that tell interrupts apart.
 #[inline(always)]
 pub(crate) fn flags() -> u8 {
     match config!(irq_source) {

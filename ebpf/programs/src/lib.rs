@@ -14,10 +14,15 @@ use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use ingero_ebpf_common::Config;
 
 mod arch;
+mod block;
 mod calls;
 mod context;
+mod cpu;
+mod hold;
+mod irq;
 mod kernel;
 mod memory;
+mod network;
 mod process;
 mod ring;
 mod sched;

@@ -47,7 +47,7 @@ static RINGS: Rings = Rings(UnsafeCell::new(bpf_map_def {
 
 /// Indexed by kind.
 #[map]
-static LOSSES: PerCpuArray<LossCell> = PerCpuArray::with_max_entries(Kind::ALL.len() as u32, 0);
+static LOSSES: PerCpuArray<LossCell> = PerCpuArray::with_max_entries(Kind::COUNT as u32, 0);
 
 /// One word: the number of the recorder's latest look at [`LOSSES`].
 #[map]

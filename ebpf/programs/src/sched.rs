@@ -6,7 +6,7 @@ use aya_ebpf::{
 use ingero_ebpf_common::{Kind, NO_OFFSET, SYSCALL_NONE, SYSCALL_UNRECORDED, Switch, Wakeup, Waking, switch_flag};
 
 use crate::{
-    Task, config, context,
+    Task, config, context, irq,
     kernel::{self, Typed},
     ring,
 };
@@ -29,15 +29,14 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     let (_, next) = task_argument(&ctx, 2);
     let (prev_is, next_is) = (prev.task(), next.task());
 
-    let mut flags = throttle_flags(prev);
     let (prev_state, syscall) = if preempted {
-        flags |= switch_flag::PREEMPTED;
         (0, SYSCALL_UNRECORDED)
     } else {
         let state =
             if config!(switch_has_state) != 0 { ctx.arg::<u64>(3) as u32 } else { prev.field(config!(task_state)) };
         (state, if state == 0 { SYSCALL_UNRECORDED } else { blocking_syscall(prev_task, prev) })
     };
+    let flags = throttle_flags(prev, prev_state == 0) | if preempted { switch_flag::PREEMPTED } else { 0 };
     ring::emit(Kind::Switch, prev_is, flags, |header| Switch {
         header,
         prev_tgid: prev_is.tgid,
@@ -52,14 +51,17 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
 }
 
 #[inline(always)]
-fn throttle_flags(prev: Typed) -> u8 {
-    if config!(task_throttled) == NO_OFFSET {
-        switch_flag::THROTTLE_UNKNOWN
-    } else if prev.field::<u8>(config!(task_throttled)) & 1 != 0 {
-        switch_flag::THROTTLED
+fn throttle_flags(prev: Typed, runnable: bool) -> u8 {
+    let throttled = if config!(task_throttled) != NO_OFFSET {
+        prev.field::<u8>(config!(task_throttled)) & 1 != 0
+    } else if config!(task_cfs_rq) != NO_OFFSET && config!(cfs_rq_throttled) != NO_OFFSET {
+        // The group was throttled on this CPU just before, when its quota was looked at on the way to the next task. Whoever
+        // leaves to sleep leaves for that.
+        runnable && prev.follow(config!(task_cfs_rq)).field::<i32>(config!(cfs_rq_throttled)) > 0
     } else {
-        0
-    }
+        return switch_flag::THROTTLE_UNKNOWN;
+    };
+    if throttled { switch_flag::THROTTLED } else { 0 }
 }
 
 /// The system call number that the thread's saved user registers hold. They sit on its kernel stack and
@@ -86,12 +88,15 @@ fn blocking_syscall(task: *mut task_struct, typed: Typed) -> i32 {
 pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
     let (_, wakee) = task_argument(&ctx, 0);
     let (waker, wakee_is) = (Task::current(), wakee.task());
-    ring::emit(Kind::Waking, waker, context::flags(), |header| Waking {
+    let context = context::flags();
+    let (source, irq) = irq::woke(context);
+    ring::emit(Kind::Waking, waker, context | source, |header| Waking {
         header,
         waker_tgid: waker.tgid,
         wakee_tid: wakee_is.tid,
         wakee_tgid: wakee_is.tgid,
-        target_cpu: wakee.field(config!(task_cpu)),
+        target_cpu: wakee.field::<u32>(config!(task_cpu)) as u16,
+        irq,
     });
     0
 }

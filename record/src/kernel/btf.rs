@@ -35,10 +35,12 @@ const MAGIC: u16 = 0xeb9f;
 const PTR: u32 = 2;
 const STRUCT: u32 = 4;
 const UNION: u32 = 5;
+const ENUM: u32 = 6;
 const TYPEDEF: u32 = 8;
 const VOLATILE: u32 = 9;
 const CONST: u32 = 10;
 const RESTRICT: u32 = 11;
+const FUNC: u32 = 12;
 const FUNC_PROTO: u32 = 13;
 const DATASEC: u32 = 15;
 const TYPE_TAG: u32 = 18;
@@ -102,7 +104,7 @@ impl Btf {
                 1 | 14 | 17 => 4,
                 3 => 12,
                 STRUCT | UNION | DATASEC | 19 => 12 * found.count,
-                6 | FUNC_PROTO => 8 * found.count,
+                ENUM | FUNC_PROTO => 8 * found.count,
                 PTR | 7..=12 | 16 | TYPE_TAG => 0,
                 kind => return Err(BtfError::UnknownKind { id: btf.starts.len(), kind }),
             };
@@ -199,13 +201,47 @@ impl Btf {
         bits.is_multiple_of(8).then_some(bits / 8)
     }
 
+    /// Size of a struct in bytes.
+    pub(super) fn size(&self, of: &str) -> Option<u32> {
+        self.find(STRUCT, of).map(|(_, found)| found.size_or_type)
+    }
+
+    /// Value of an enumerator of an `enum`, 32 bits wide.
+    pub(super) fn enumerator(&self, of: &str, name: &str) -> Option<u32> {
+        let (_, found) = self.find(ENUM, of)?;
+        (0..found.count).find_map(|n| {
+            let at = found.start + HEAD_BYTES + 8 * n;
+            self.has_name(word(&self.types, at)?, name).then(|| word(&self.types, at + 4))?
+        })
+    }
+
     /// Type id with which a program asks for a typed tracepoint, and the number of its arguments.
     pub(super) fn tracepoint(&self, name: &str) -> Option<(u32, usize)> {
-        let (id, alias) = self.find(TYPEDEF, &format!("btf_trace_{name}"))?;
+        let (id, prototype) = self.prototype(name)?;
+        // The first parameter is the tracepoint's own.
+        Some((id, prototype.count.saturating_sub(1)))
+    }
+
+    /// Whether argument `n` of a typed tracepoint is a pointer.
+    pub(super) fn takes_pointer(&self, tracepoint: &str, n: usize) -> bool {
+        let kind = || {
+            let (_, prototype) = self.prototype(tracepoint)?;
+            let parameter = Some(n + 1).filter(|at| *at < prototype.count)?;
+            self.resolve(word(&self.types, prototype.start + HEAD_BYTES + 8 * parameter + 4)?).map(|found| found.kind)
+        };
+        kind() == Some(PTR)
+    }
+
+    fn prototype(&self, tracepoint: &str) -> Option<(u32, Type)> {
+        let (id, alias) = self.find(TYPEDEF, &format!("btf_trace_{tracepoint}"))?;
         let pointer = self.resolve(alias.size_or_type)?;
         let prototype = self.resolve(pointer.size_or_type)?;
-        // The first parameter is the tracepoint's own.
-        (pointer.kind == PTR && prototype.kind == FUNC_PROTO).then_some((id, prototype.count.saturating_sub(1)))
+        (pointer.kind == PTR && prototype.kind == FUNC_PROTO).then_some((id, prototype))
+    }
+
+    /// Type id with which a program asks for a kernel function.
+    pub(super) fn function(&self, name: &str) -> Option<u32> {
+        self.find(FUNC, name).map(|(id, _)| id)
     }
 
     /// Offset of a variable in each CPU's data.
@@ -276,6 +312,7 @@ mod tests {
                 damaged[at] = value;
                 if let Ok(btf) = Btf::parse(&damaged) {
                     let _ = (btf.field("s", "b"), btf.tracepoint("sched_switch"), btf.per_cpu("runqueues"));
+                    let _ = (btf.size("s"), btf.enumerator("s", "b"), btf.takes_pointer("sched_switch", 1));
                 }
             }
         }
@@ -287,6 +324,10 @@ mod tests {
         assert!(btf.field("task_struct", "pid").is_some());
         assert!(btf.field("task_struct", "se.cfs_rq").is_some());
         assert!(btf.tracepoint("sched_switch").unwrap().1 >= 3);
+        assert!(btf.takes_pointer("sched_switch", 1) && !btf.takes_pointer("sched_switch", 0));
+        assert!(!btf.takes_pointer("sched_switch", 9) && !btf.takes_pointer("no_such_tracepoint", 0));
+        assert_eq!(btf.enumerator("req_flag_bits", "__REQ_FAILFAST_DEV"), Some(8));
+        assert!(btf.size("page") >= Some(32));
         assert_eq!(btf.tracepoint("no_such_tracepoint"), None);
     }
 }

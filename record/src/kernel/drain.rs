@@ -43,9 +43,9 @@ fn head(ring: &mut Ring) -> Head {
     for _ in 0..BUSY_LOOKS {
         match ring.peek() {
             // Every record begins with its time stamp.
-            Next::Record(bytes) => {
-                let stamp = bytes.first_chunk().map_or(0, |stamp| u64::from_ne_bytes(*stamp));
-                return Head::At(stamp);
+            Next::Record => {
+                let stamp = ring.record().and_then(<[u8]>::first_chunk);
+                return Head::At(stamp.map_or(0, |stamp| u64::from_ne_bytes(*stamp)));
             }
             Next::Nothing => return Head::Nothing,
             Next::Busy => hint::spin_loop(),
@@ -75,6 +75,16 @@ impl Drain {
     /// making room for one and taking its time. [`WireEvent::Mapped`] come from elsewhere, after the others of
     /// the same call.
     pub fn read(&mut self, limit: usize, mut each: impl FnMut(WireEvent<'_>)) -> Result<usize, Error> {
+        self.read_bytes(limit, |bytes| WireEvent::decode(bytes).map(&mut each))
+    }
+
+    /// Like [`read`](Self::read), without a look at what the records say: their bytes are aligned to eight. An error of
+    /// `each` ends it, behind that record.
+    pub fn read_bytes(
+        &mut self,
+        limit: usize,
+        mut each: impl FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<usize, Error> {
         let mut count = 0;
         self.held_up = false;
         let merged = self.merge(limit, &mut count, &mut each);
@@ -94,7 +104,12 @@ impl Drain {
         self.held_up
     }
 
-    fn merge(&mut self, limit: usize, count: &mut usize, each: &mut impl FnMut(WireEvent<'_>)) -> Result<(), Error> {
+    fn merge(
+        &mut self,
+        limit: usize,
+        count: &mut usize,
+        each: &mut impl FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         // Programs make room first and take the time then: whatever has a time up to this one is visible in
         // its ring from now on, and nothing can come in before it.
         let horizon_ns = sys::monotonic_ns();
@@ -120,10 +135,9 @@ impl Drain {
                 if *count >= limit {
                     return Ok(());
                 }
-                let Next::Record(bytes) = ring.peek() else { return Ok(()) };
-                let len = bytes.len();
-                let handed = WireEvent::decode(bytes).map(&mut *each);
-                ring.advance(len);
+                let Some(record) = ring.record() else { return Ok(()) };
+                let handed = each(record);
+                ring.advance();
                 handed?;
                 *count += 1;
                 match head(ring) {
@@ -142,7 +156,11 @@ impl Drain {
         Ok(())
     }
 
-    fn read_mappings(&mut self, count: &mut usize, each: &mut impl FnMut(WireEvent<'_>)) -> Result<(), Error> {
+    fn read_mappings(
+        &mut self,
+        count: &mut usize,
+        each: &mut impl FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let Some(watch) = &mut self.watch else { return Ok(()) };
         let mut result = Ok(());
         watch.read(|mapped| {
@@ -153,7 +171,9 @@ impl Drain {
                 });
             if followed && mapped.tgid != self.own_tgid {
                 *count += 1;
-                each(WireEvent::Mapped(&mapped));
+                if let Err(error) = each(bytemuck::bytes_of(&mapped)) {
+                    result = Err(error);
+                }
             }
         });
         result

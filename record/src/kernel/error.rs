@@ -36,19 +36,6 @@ pub enum Error {
         /// The type, field or tracepoint.
         name: String,
     },
-    /// Tracepoint formats are not to be found.
-    #[error(
-        "no tracefs in /sys/kernel/tracing or /sys/kernel/debug/tracing; mount -t tracefs tracefs /sys/kernel/tracing"
-    )]
-    NoTracefs,
-    /// A tracepoint's format file says something unexpected.
-    #[error("{path}: {problem}")]
-    TracepointFormat {
-        /// The file.
-        path: PathBuf,
-        /// What is missing from it.
-        problem: String,
-    },
     /// The verifier refused a program.
     #[error("the kernel refused program {program}: {source}; verifier: {log}")]
     Refused {

@@ -2,89 +2,71 @@
 
 use bytemuck::AnyBitPattern;
 
-use super::{
-    CallEntry, CallReturn, Error, Exec, Exit, Fork, Header, Kind, Mapped, PageAlloc, Rename, Switch, Wakeup, Waking,
-    return_flag,
-};
+use super::{Error, wire::*};
 
-/// One record, as it lies in the ring.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum WireEvent<'a> {
-    /// One thread left a CPU for another.
-    Switch(&'a Switch),
-    /// A thread is about to be woken.
-    Waking(&'a Waking),
-    /// A thread that had blocked became runnable.
-    Wakeup(&'a Wakeup),
-    /// A newborn thread became runnable.
-    WakeupNew(&'a Wakeup),
-    /// A thread or process was born.
-    Fork(&'a Fork),
-    /// A process runs a new program.
-    Exec(&'a Exec),
-    /// A thread ended.
-    Exit(&'a Exit),
-    /// A thread got another name.
-    Rename(&'a Rename),
-    /// Pages were handed out.
-    PageAlloc(&'a PageAlloc),
-    /// A target mapped a file as code.
-    Mapped(&'a Mapped),
-    /// A probed function was entered: record, and as many argument words as there was room for.
-    CallEntry(&'a CallEntry, &'a [u64]),
-    /// A probed function returned: record, and its out value if there is one.
-    CallReturn(&'a CallReturn, Option<u64>),
-}
-
-impl<'a> WireEvent<'a> {
-    /// Time, thread, CPU and flags, which every record has.
-    pub fn header(&self) -> &'a Header {
-        match self {
-            Self::Switch(record) => &record.header,
-            Self::Waking(record) => &record.header,
-            Self::Wakeup(record) | Self::WakeupNew(record) => &record.header,
-            Self::Fork(record) => &record.header,
-            Self::Exec(record) => &record.header,
-            Self::Exit(record) => &record.header,
-            Self::Rename(record) => &record.header,
-            Self::PageAlloc(record) => &record.header,
-            Self::Mapped(record) => &record.header,
-            Self::CallEntry(record, _) => &record.header,
-            Self::CallReturn(record, _) => &record.header,
+macro_rules! define {
+    (
+        fixed: [$($number:literal $kind:ident($record:ident) $name:literal,)*];
+        own: [$($rest:tt)*];
+    ) => {
+        /// One record, as it lies in the ring.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum WireEvent<'a> {
+            $(#[doc = concat!("See [`", stringify!($record), "`].")] $kind(&'a $record),)*
+            /// A process runs a new program.
+            Exec(&'a Exec),
+            /// A probed function was entered: record, and as many argument words as there was room for.
+            CallEntry(&'a CallEntry, &'a [u64]),
+            /// A probed function returned: record, and its out value if there is one.
+            CallReturn(&'a CallReturn, Option<u64>),
+            /// A probed function was given a text; its entry follows.
+            CallText(&'a CallText),
         }
-    }
 
-    /// Interprets one record. `bytes` must be aligned to eight, as they are in the ring.
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, Error> {
-        let kind = bytes.get(std::mem::offset_of!(Header, kind)).copied();
-        let known = kind.and_then(Kind::from_wire);
-        let event = known.and_then(|kind| match kind {
-            Kind::Switch => whole(bytes).map(Self::Switch),
-            Kind::Waking => whole(bytes).map(Self::Waking),
-            Kind::Wakeup => whole(bytes).map(Self::Wakeup),
-            Kind::WakeupNew => whole(bytes).map(Self::WakeupNew),
-            Kind::Fork => whole(bytes).map(Self::Fork),
-            Kind::Exec => whole(bytes).map(Self::Exec),
-            Kind::Exit => whole(bytes).map(Self::Exit),
-            Kind::Rename => whole(bytes).map(Self::Rename),
-            Kind::PageAlloc => whole(bytes).map(Self::PageAlloc),
-            Kind::Mapped => whole(bytes).map(Self::Mapped),
-            Kind::CallEntry => {
-                let (head, rest) = split(bytes)?;
-                Some(Self::CallEntry(head, bytemuck::try_cast_slice(rest).ok()?))
-            }
-            Kind::CallReturn => {
-                let (head, rest): (&CallReturn, _) = split(bytes)?;
-                match (head.header.flags & return_flag::HAS_OUT != 0, bytemuck::try_cast_slice(rest).ok()?) {
-                    (false, []) => Some(Self::CallReturn(head, None)),
-                    (true, [out]) => Some(Self::CallReturn(head, Some(*out))),
-                    _ => None,
+        impl<'a> WireEvent<'a> {
+            /// Time, thread, CPU and flags, which every record has.
+            pub fn header(&self) -> &'a Header {
+                match self {
+                    $(Self::$kind(record) => &record.header,)*
+                    Self::Exec(record) => &record.header,
+                    Self::CallEntry(record, _) => &record.header,
+                    Self::CallReturn(record, _) => &record.header,
+                    Self::CallText(record) => &record.header,
                 }
             }
-        });
-        event.ok_or(Error::Undecodable { kind: kind.unwrap_or(u8::MAX), len: bytes.len() })
-    }
+
+            /// Interprets one record. `bytes` must be aligned to eight, as they are in the ring.
+            pub fn decode(bytes: &'a [u8]) -> Result<Self, Error> {
+                let kind = bytes.get(std::mem::offset_of!(Header, kind)).copied();
+                let event = kind.and_then(Kind::from_wire).and_then(|kind| match kind {
+                    $(Kind::$kind => whole(bytes).map(Self::$kind),)*
+                    Kind::Exec => whole(bytes).map(Self::Exec),
+                    Kind::CallText => whole(bytes).map(Self::CallText),
+                    Kind::CallEntry => {
+                        let (head, rest) = split(bytes)?;
+                        Some(Self::CallEntry(head, bytemuck::try_cast_slice(rest).ok()?))
+                    }
+                    Kind::CallReturn => {
+                        let (head, rest): (&CallReturn, _) = split(bytes)?;
+                        match (head.header.flags & return_flag::HAS_OUT != 0, bytemuck::try_cast_slice(rest).ok()?) {
+                            (false, []) => Some(Self::CallReturn(head, None)),
+                            (true, [out]) => Some(Self::CallReturn(head, Some(*out))),
+                            _ => None,
+                        }
+                    }
+                });
+                event.ok_or_else(|| Error::Undecodable { kind: kind.unwrap_or(u8::MAX), len: bytes.len() })
+            }
+        }
+
+        /// Length of each kind's record, where all of a kind are equally long.
+        #[cfg(test)]
+        fn fixed_sizes() -> Vec<(Kind, usize)> {
+            vec![$((Kind::$kind, size_of::<$record>()),)* (Kind::Exec, size_of::<Exec>()), (Kind::CallText, size_of::<CallText>())]
+        }
+    };
 }
+ingero_ebpf_common::with_kinds!(define);
 
 fn split<T: AnyBitPattern>(bytes: &[u8]) -> Option<(&T, &[u8])> {
     let (head, rest) = bytes.split_at_checked(size_of::<T>())?;
@@ -142,8 +124,7 @@ mod tests {
 
     #[test]
     fn any_other_length_or_kind_is_an_error() {
-        let sizes = [40, 32, 24, 24, 48, 296, 24, 40, 32, 24];
-        for kind in Kind::ALL.into_iter().take(sizes.len()) {
+        for (kind, size) in fixed_sizes() {
             for len in (0..=304).step_by(8) {
                 let mut record = vec![0_u64; len / 8];
                 if let Some(word) = record.get_mut(1) {
@@ -151,10 +132,10 @@ mod tests {
                 }
                 let decoded = WireEvent::decode(bytemuck::cast_slice(&record));
                 // A record too short for a kind reads as kind 255; kind 0 is as long as a switch.
-                assert_eq!(decoded.is_ok(), len == sizes[kind as usize], "{kind:?} of {len} bytes");
+                assert_eq!(decoded.is_ok(), len == size, "{kind:?} of {len} bytes");
             }
         }
-        let record = [0_u64, bytemuck::cast([0_u8, 0, 0, 0, 0, 0, 12, 0]), 0];
+        let record = [0_u64, bytemuck::cast([0_u8, 0, 0, 0, 0, 0, Kind::COUNT as u8, 0]), 0];
         assert!(WireEvent::decode(bytemuck::cast_slice(&record)).is_err());
     }
 }

@@ -1,12 +1,8 @@
-//! What the programs must know about this kernel: struct offsets from BTF, tracepoint fields from tracefs.
+//! What the programs must know about this kernel: struct offsets and arguments of tracepoints, all from BTF.
 //!
 //! A field is looked for, never derived from a kernel version.
 
-use std::{
-    fs,
-    os::fd::OwnedFd,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::PathBuf};
 
 use ingero_ebpf_common::{Config, NO_OFFSET, irq_source};
 
@@ -48,12 +44,16 @@ pub(super) fn from_btf(btf: &Btf) -> Result<Config, Error> {
         task_exit_code: needed("task_struct", "exit_code")?,
         task_signal,
         task_throttled: optional("task_struct", "throttled"),
+        task_cfs_rq: optional("task_struct", "se.cfs_rq"),
+        cfs_rq_throttled: optional("cfs_rq", "throttle_count"),
         signal_live: if task_signal == NO_OFFSET { NO_OFFSET } else { optional("signal_struct", "live.counter") },
         regs_syscall: either("pt_regs", ["orig_ax", "syscallno"]).unwrap_or(NO_OFFSET),
         binprm_filename: needed("linux_binprm", "filename")?,
         switch_has_state: has_argument("sched_switch", 3),
         exit_has_group_dead: has_argument("sched_process_exit", 1),
-        ..interrupt_context(btf)
+        irqaction_name: optional("irqaction", "name"),
+        irqaction_flags: optional("irqaction", "flags"),
+        ..block_requests(btf, memory(btf, sockets(btf, interrupt_context(btf))))
     })
 }
 
@@ -69,10 +69,10 @@ fn interrupt_context(btf: &Btf) -> Config {
         .per_cpu("__preempt_count")
         .or_else(|| btf.per_cpu("pcpu_hot")?.checked_add(btf.field("pcpu_hot", "preempt_count")?));
     let way = (count, btf.per_cpu("runqueues"), btf.field("task_struct", "se.cfs_rq"), btf.field("cfs_rq", "rq"));
-    if let (Some(count), Some(run_queue), Some(cfs_rq), Some(rq)) = way {
+    if let (Some(count), Some(run_queue), Some(_), Some(rq)) = way {
         config.irq_source = irq_source::PER_CPU;
         config.preempt_count = count.wrapping_sub(run_queue);
-        (config.task_cfs_rq, config.cfs_rq_rq) = (cfs_rq, rq);
+        config.cfs_rq_rq = rq;
     } else if btf.tracepoint("irq_handler_entry").is_some() {
         config.irq_source = irq_source::COUNTED;
     }
@@ -95,100 +95,86 @@ pub(super) const HARDIRQ_TRACEPOINTS: [&str; 11] = [
     "deferred_error_apic",
 ];
 
-/// Root of a tracefs: a mounted one, else one that nobody but this process sees, for as long as the second
-/// part lives.
-fn tracefs() -> Result<(PathBuf, Option<OwnedFd>), Error> {
-    let mounted = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(PathBuf::from);
-    match mounted.into_iter().find(|root| root.join("events").is_dir()) {
-        Some(root) => Ok((root, None)),
-        None => sys::private_tracefs().map(|(mount, root)| (root, Some(mount))).map_err(|_| Error::NoTracefs),
+/// What the probes of block requests read.
+fn block_requests(btf: &Btf, config: Config) -> Config {
+    let optional = |of: &str, path: &str| btf.field(of, path).unwrap_or(NO_OFFSET);
+    // Until 5.15 a request named its disk, and before 5.11 the queue came first.
+    let (disk, of_request) = match btf.field("request_queue", "disk") {
+        Some(place) => (place, 0),
+        None => (optional("request", "rq_disk"), 1),
+    };
+    Config {
+        issue_has_queue: u32::from(btf.tracepoint("block_rq_issue").is_some_and(|(_, arguments)| arguments > 1)),
+        request_queue: optional("request", "q"),
+        request_sector: optional("request", "__sector"),
+        request_bytes: optional("request", "__data_len"),
+        request_flags: optional("request", "cmd_flags"),
+        request_disk: disk,
+        disk_of_request: of_request,
+        disk_major: optional("gendisk", "major"),
+        disk_first_minor: optional("gendisk", "first_minor"),
+        ..config
     }
 }
 
-/// One classic tracepoint: its id, and where its fields lie.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct TracepointFormat {
-    pub(super) id: u64,
-    path: PathBuf,
-    fields: Vec<(String, u32)>,
-}
-
-impl TracepointFormat {
-    pub(super) fn read(tracefs: &Path, category: &str, name: &str) -> Result<Self, Error> {
-        let path = tracefs.join("events").join(category).join(name).join("format");
-        let text =
-            fs::read_to_string(&path).map_err(|source| Error::os(format!("reading {}", path.display()), source))?;
-        Self::parse(&text, path)
-    }
-
-    fn parse(text: &str, path: PathBuf) -> Result<Self, Error> {
-        let id = text.lines().find_map(|line| line.strip_prefix("ID:")).and_then(|id| id.trim().parse().ok());
-        let Some(id) = id else {
-            return Err(Error::TracepointFormat { path, problem: "no line with ID:".to_owned() });
-        };
-        let fields = text.lines().filter_map(parse_field).collect();
-        Ok(Self { id, path, fields })
-    }
-
-    pub(super) fn field(&self, name: &str) -> Result<u32, Error> {
-        let found = self.fields.iter().find(|(field, _)| field == name);
-        found
-            .map(|(_, offset)| *offset)
-            .ok_or_else(|| Error::TracepointFormat { path: self.path.clone(), problem: format!("no field {name}") })
+/// What the probes of memory read.
+fn memory(btf: &Btf, config: Config) -> Config {
+    let optional = |of: &str, path: &str| btf.field(of, path).unwrap_or(NO_OFFSET);
+    // File, private, swapped and shared pages, a counter each.
+    let counts = btf.field("mm_struct", "rss_stat").zip(btf.field("percpu_counter", "count"));
+    let place = |n: u32| match (counts, btf.size("percpu_counter")) {
+        (Some((counts, count)), Some(each)) => counts + count + n * each,
+        _ => NO_OFFSET,
+    };
+    Config {
+        page_bytes: btf.size("page").unwrap_or(0),
+        victim_is_task: u32::from(btf.takes_pointer("mark_victim", 0)),
+        task_mm: optional("task_struct", "mm"),
+        mm_total: optional("mm_struct", "total_vm"),
+        mm_counts: [place(1), place(0), place(3)],
+        page_kib_shift: sys::page_bytes().trailing_zeros().saturating_sub(10),
+        signal_score_adj: optional("signal_struct", "oom_score_adj"),
+        ..config
     }
 }
 
-/// `field:TYPE NAME;\toffset:N;…`, the name possibly with an array length.
-fn parse_field(line: &str) -> Option<(String, u32)> {
-    let (declaration, rest) = line.trim().strip_prefix("field:")?.split_once(';')?;
-    let name = declaration.rsplit(' ').next()?;
-    let name = name.split('[').next()?;
-    let offset = rest.trim().strip_prefix("offset:")?.split(';').next()?;
-    Some((name.to_owned(), offset.parse().ok()?))
-}
-
-/// Adds the fields of `mm_page_alloc`; returns its tracefs id.
-pub(super) fn page_alloc(config: &mut Config) -> Result<u64, Error> {
-    let (root, _mount) = tracefs()?;
-    let format = TracepointFormat::read(&root, "kmem", "mm_page_alloc")?;
-    config.page_alloc_pfn = format.field("pfn")?;
-    config.page_alloc_order = format.field("order")?;
-    config.page_alloc_gfp = format.field("gfp_flags")?;
-    config.page_alloc_migratetype = format.field("migratetype")?;
-    Ok(format.id)
+/// What the probes of sockets read.
+fn sockets(btf: &Btf, config: Config) -> Config {
+    let of = |field: &str| btf.field("sock", &format!("__sk_common.{field}")).unwrap_or(NO_OFFSET);
+    Config {
+        sock_family: of("skc_family"),
+        sock_port: of("skc_num"),
+        sock_peer_port: of("skc_dport"),
+        sock_state: of("skc_state"),
+        sock_addresses_v4: ["skc_rcv_saddr", "skc_daddr"].map(of),
+        sock_addresses_v6: ["skc_v6_rcv_saddr", "skc_v6_daddr"].map(of),
+        ..config
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // As RHEL prints it: a common area of 12 bytes.
-    const LONGER_COMMON_AREA: &str = "name: sched_x\nID: 42\nformat:\n\
-        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
-        \tfield:unsigned char common_preempt_lazy_count;\toffset:8;\tsize:1;\tsigned:0;\n\n\
-        \tfield:char prev_comm[16];\toffset:12;\tsize:16;\tsigned:0;\n\
-        \tfield:unsigned long pfn;\toffset:32;\tsize:8;\tsigned:0;\n\nprint fmt: \"field:x y;offset:1;\"\n";
-
-    #[test]
-    fn offsets_come_from_the_format_file() {
-        let format = TracepointFormat::parse(LONGER_COMMON_AREA, "f".into()).unwrap();
-        assert_eq!((format.id, format.field("pfn").unwrap(), format.field("prev_comm").unwrap()), (42, 32, 12));
-        assert!(format.field("order").unwrap_err().to_string().contains("no field order"));
-        assert!(TracepointFormat::parse("format:", "f".into()).is_err());
-    }
-
-    #[test]
-    fn a_tracefs_that_is_mounted_nowhere_serves_as_well() {
-        let (_mount, root) = sys::private_tracefs().unwrap();
-        let format = TracepointFormat::read(&root, "kmem", "mm_page_alloc").unwrap();
-        assert!(format.id > 0 && format.field("pfn").is_ok());
-    }
-
     #[test]
     fn this_kernel_has_all_that_is_needed() {
-        let mut config = from_btf(&kernel_btf().unwrap()).unwrap();
+        let config = from_btf(&kernel_btf().unwrap()).unwrap();
         assert_ne!(config.irq_source, irq_source::UNKNOWN);
-        assert!(page_alloc(&mut config).unwrap() > 0);
-        assert!(config.page_alloc_pfn >= 8);
+        assert!(config.page_bytes >= 32);
+        // Offsets of kernel structs that some probes cannot do without.
+        for offset in [
+            config.irqaction_name,
+            config.irqaction_flags,
+            config.sock_family,
+            config.sock_peer_port,
+            config.sock_addresses_v6[1],
+            config.request_sector,
+            config.request_bytes,
+            config.request_flags,
+            config.request_disk,
+            config.disk_first_minor,
+        ] {
+            assert_ne!(offset, NO_OFFSET);
+        }
     }
 }

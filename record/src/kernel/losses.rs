@@ -78,7 +78,7 @@ pub(super) struct Losses {
 impl Losses {
     pub(super) fn new(cells: OwnedFd, look: OwnedFd, overruns: Overruns) -> Result<Self, Error> {
         let cpus = cpus::possible()?.into_iter().max().map_or(1, |last| last as usize + 1);
-        let reported = vec![LossCell::default(); cpus * Kind::ALL.len()];
+        let reported = vec![LossCell::default(); cpus * Kind::COUNT];
         let looked_ns = sys::monotonic_ns();
         let mut losses = Self { cells, look, looks: 0, looked_ns, cpus, reported, programs: Vec::new(), overruns };
         losses.begin_look()?;
@@ -104,7 +104,7 @@ impl Losses {
         let mut losses = Vec::new();
         let now_ns = sys::monotonic_ns();
         let mut cells = vec![LossCell::default(); self.cpus];
-        for (kind, reported) in Kind::ALL.into_iter().zip(self.reported.chunks_mut(self.cpus)) {
+        for (kind, reported) in Kind::all().zip(self.reported.chunks_mut(self.cpus)) {
             sys::map_lookup(self.cells.as_fd(), &(kind as u32), bytemuck::cast_slice_mut(&mut cells))
                 .map_err(|source| Error::os("reading the losses", source))?;
             for ((cpu, cell), before) in (0..).zip(&cells).zip(reported) {

@@ -28,7 +28,6 @@
 //! ```
 
 use std::{
-    ffi::CString,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::fs::MetadataExt,
@@ -36,6 +35,10 @@ use std::{
     path::Path,
 };
 
+/// Ring records, as the programs write them.
+pub mod wire {
+    pub use ingero_ebpf_common::*;
+}
 pub use ingero_ebpf_common::{
     ArgSlot, CallEntry, CallReturn, Exec, Exit, Fork, FunctionSpec, Header, Kind, MAX_FUNCTIONS, MAX_TARGETS, Mapped,
     PageAlloc, Rename, SYSCALL_NONE, SYSCALL_UNRECORDED, Switch, Wakeup, Waking, call_entry_args, context, exit_flag,
@@ -48,29 +51,36 @@ mod cpus;
 mod drain;
 mod error;
 mod event;
+mod frames;
+mod hold;
 mod layout;
 mod losses;
 mod mappings;
 mod object;
+mod request;
 mod ring;
 mod sys;
+mod tracepoint;
 mod uprobe;
 
 pub use btf::BtfError;
 pub use drain::Drain;
 pub use error::Error;
 pub use event::WireEvent;
+pub use hold::Hold;
 pub use losses::{Loss, LossCause};
+pub use request::{RequestFlags, request_error};
 pub use uprobe::{CallProbes, Probe};
 
-use btf::Btf;
 use losses::{Losses, Overruns};
 use mappings::MappingWatch;
-use object::{Hook, Loaded};
+use object::Loaded;
 use ring::Ring;
+use tracepoint::Tracepoint;
 use uprobe::Uprobes;
 
-/// What to record and how. Births, deaths, names and calls are always recorded.
+/// What to record and how. Births, deaths and names are recorded unless they are left out, calls where functions are
+/// attached.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Calls, mappings and page allocations of every process, not only of targets.
@@ -83,8 +93,24 @@ pub struct Options {
     pub wakeups: bool,
     /// `mm_page_alloc`.
     pub page_allocs: bool,
+    /// Tracepoints that are not attached, by their names in the catalogue; `task_name` stands for `task_rename`.
+    pub without: Vec<&'static str>,
     /// Executable mappings of targets: [`WireEvent::Mapped`].
     pub mappings: bool,
+    /// Which interrupt a wakeup came from, and the interrupts that woke somebody or were long.
+    pub interrupts: bool,
+    /// Requests to block devices.
+    pub blocks: bool,
+    /// Page faults of targets.
+    pub page_faults: bool,
+    /// Direct reclaim, and processes killed for lack of memory.
+    pub memory: bool,
+    /// What targets send and receive through sockets.
+    pub sockets: bool,
+    /// TCP segments that are sent again.
+    pub retransmits: bool,
+    /// Changes of affinity and of clock frequencies.
+    pub cpus: bool,
     /// How function probes are attached.
     pub uprobes: UprobeLinks,
     /// Find the context of a wakeup by probes on every interrupt, as on kernels whose own count is out of
@@ -100,9 +126,38 @@ impl Default for Options {
             switches: true,
             wakeups: true,
             page_allocs: true,
+            without: Vec::new(),
             mappings: true,
+            interrupts: true,
+            blocks: true,
+            page_faults: true,
+            memory: true,
+            sockets: true,
+            retransmits: true,
+            cpus: true,
             uprobes: UprobeLinks::Auto,
             count_interrupts: false,
+        }
+    }
+}
+
+impl Options {
+    /// Nothing but births, deaths, names and calls.
+    #[must_use]
+    pub fn calls_alone() -> Self {
+        Self {
+            switches: false,
+            wakeups: false,
+            page_allocs: false,
+            mappings: false,
+            interrupts: false,
+            blocks: false,
+            page_faults: false,
+            memory: false,
+            sockets: false,
+            retransmits: false,
+            cpus: false,
+            ..Self::default()
         }
     }
 }
@@ -120,8 +175,10 @@ pub enum UprobeLinks {
 }
 
 /// What this kernel can and cannot say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
+    /// Events that were asked for and that this kernel has no probe for, by their names in the file's schema.
+    pub absent: Vec<&'static str>,
     /// Many function probes share one link; else stop writing before detaching, for it takes long.
     pub multi_links: bool,
     /// Wakeups tell whether they came from an interrupt.
@@ -133,6 +190,8 @@ pub struct Facts {
     /// This process sees the ids that the records carry. In another PID namespace `set_target` needs the
     /// ids of the host, and so does whoever reads `/proc`.
     pub initial_pid_namespace: bool,
+    /// What the flags of block requests mean.
+    pub request_flags: RequestFlags,
     /// Rings: one for each CPU that is online, or fewer on large machines.
     pub rings: usize,
     /// Size of each ring.
@@ -161,26 +220,9 @@ pub struct Kernel {
     targets: OwnedFd,
     functions: OwnedFd,
     drain: Option<Drain>,
+    hold: Option<Hold>,
     losses: Losses,
     facts: Facts,
-}
-
-/// A loaded program and what it will be attached to.
-#[derive(Debug)]
-struct Tracepoint {
-    name: String,
-    program: OwnedFd,
-    place: Place,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    /// Its own, known since loading.
-    Typed,
-    /// A raw tracepoint by name; whether a kernel without it is fine.
-    Raw { optional: bool },
-    /// A classic one by tracefs id.
-    Classic(u64),
 }
 
 /// `/proc/self/ns/pid` of a process in the initial namespace (`PROC_PID_INIT_INO`).
@@ -204,7 +246,7 @@ impl Kernel {
         if options.count_interrupts {
             config.irq_source = irq_source::COUNTED;
         }
-        let page_alloc = if options.page_allocs { Some(layout::page_alloc(&mut config)?) } else { None };
+        let plan = tracepoint::plan(options, &btf, &mut config)?;
 
         let rings = (0..ring_count)
             .map(|n| Ring::create(&format!("ring{n}"), ring_bytes))
@@ -213,19 +255,23 @@ impl Kernel {
         let object = Loaded::new(ingero_ebpf::OBJECT, &config, &ring_of_each_cpu(&rings, &cpus, &cpus::possible()?))?;
         let overruns = Overruns::default();
         let mut losses = Losses::new(object.map("LOSSES")?, object.map("LOOK")?, overruns.clone())?;
-        let mut tracepoints = Vec::new();
-        for (kind, name) in typed_programs(options) {
-            let tracepoint = load_typed(&object, &btf, name)?;
-            losses.watch(kind, &tracepoint.program)?;
-            tracepoints.push(tracepoint);
+        let (mut tracepoints, mut absent) = (Vec::new(), plan.absent);
+        for planned in plan.probes {
+            match planned.load(&object)? {
+                Some(tracepoint) => {
+                    losses.watch(planned.kind(), tracepoint.program())?;
+                    tracepoints.push(tracepoint);
+                }
+                None => absent.push(planned.kind().event()),
+            }
         }
-        if let Some(id) = page_alloc {
-            let program = object.program("mm_page_alloc", Hook::Tracepoint)?;
-            losses.watch(Kind::PageAlloc, &program)?;
-            tracepoints.push(Tracepoint { name: "mm_page_alloc".to_owned(), program, place: Place::Classic(id) });
+        absent.sort_unstable();
+        absent.dedup();
+        if options.page_allocs && !options.without.contains(&Kind::PageAlloc.event()) {
+            frames::find_frames(&object, &btf, config.page_bytes)?;
         }
         if options.switches && config.irq_source == irq_source::COUNTED {
-            load_interrupt_counters(&object, &mut tracepoints)?;
+            tracepoint::load_interrupt_counters(&object, &mut tracepoints)?;
         }
         let uprobes = Uprobes::load(&object, options.uprobes)?;
         for (kind, program) in [Kind::CallEntry, Kind::CallReturn].into_iter().zip(uprobes.programs()) {
@@ -235,12 +281,15 @@ impl Kernel {
         let watch = if options.mappings { Some(MappingWatch::open(overruns)?) } else { None };
         let drain = Drain::new(rings, watch, object.map("TARGETS")?, config.own_tgid, options.all_processes)?;
         let facts = Facts {
+            absent,
             multi_links: uprobes.is_multi(),
             interrupt_context: config.irq_source != irq_source::UNKNOWN,
-            throttling: config.task_throttled != NO_OFFSET,
+            throttling: config.task_throttled != NO_OFFSET
+                || config.task_cfs_rq != NO_OFFSET && config.cfs_rq_throttled != NO_OFFSET,
             syscalls: config.regs_syscall != NO_OFFSET,
             initial_pid_namespace: std::fs::metadata("/proc/self/ns/pid")
                 .is_ok_and(|at| at.ino() == INITIAL_PID_NAMESPACE),
+            request_flags: RequestFlags::of(&btf),
             rings: ring_count,
             ring_bytes,
         };
@@ -251,21 +300,25 @@ impl Kernel {
             targets: object.map("TARGETS")?,
             functions: object.map("FUNCTIONS")?,
             drain: Some(drain),
+            hold: if options.mappings { Hold::load(&object, &btf)? } else { None },
             losses,
             facts,
         })
     }
 
     /// What this kernel can and cannot say.
-    pub fn facts(&self) -> Facts {
-        self.facts
+    pub fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     /// Attaches the tracepoints: from here on records arrive. Does nothing when they are.
     pub fn start(&mut self) -> Result<(), Error> {
         if self.links.is_empty() {
             for tracepoint in &self.tracepoints {
-                self.links.extend(tracepoint.attach()?);
+                match tracepoint.attach()? {
+                    Some(link) => self.links.push(link),
+                    None => self.facts.absent.extend(tracepoint.kind().map(Kind::event)),
+                }
             }
         }
         Ok(())
@@ -322,12 +375,22 @@ impl Kernel {
     /// Attaches an entry and a return probe at every place of one file, for all processes that have it
     /// mapped now or later. The path may lead through `/proc/PID/root`; the file, not the path, counts.
     pub fn attach_calls(&self, file: impl AsRef<Path>, probes: &[Probe]) -> Result<CallProbes, Error> {
-        self.uprobes.attach(file.as_ref(), probes)
+        self.uprobes.attach(file.as_ref(), probes, true)
+    }
+
+    /// Like [`attach_calls`](Self::attach_calls), without returns: for kernels whose return probes harm programs.
+    pub fn attach_entries(&self, file: impl AsRef<Path>, probes: &[Probe]) -> Result<CallProbes, Error> {
+        self.uprobes.attach(file.as_ref(), probes, false)
     }
 
     /// The reader; there is one, and it may live on another thread.
     pub fn take_drain(&mut self) -> Result<Drain, Error> {
         self.drain.take().ok_or(Error::DrainTaken)
+    }
+
+    /// What holds new programs; there is one, if this kernel can.
+    pub fn take_hold(&mut self) -> Option<Hold> {
+        self.hold.take()
     }
 
     /// What was lost since the last call: one entry for each kind, CPU and cause that lost anything.
@@ -347,72 +410,6 @@ fn is_target(targets: &OwnedFd, tgid: u32) -> Result<bool, Error> {
     let mut value = [0; 4];
     sys::map_lookup(targets.as_fd(), &tgid, &mut value)
         .map_err(|source| Error::os(format!("looking up process {tgid}"), source))
-}
-
-/// Kind and name of each program that is also its tracepoint's name. The order is that of attaching:
-/// births first, so that no thread is seen running before it is known.
-fn typed_programs(options: &Options) -> Vec<(Kind, &'static str)> {
-    let mut programs = vec![
-        (Kind::Fork, "sched_process_fork"),
-        (Kind::Exec, "sched_process_exec"),
-        (Kind::Rename, "task_rename"),
-        (Kind::Exit, "sched_process_exit"),
-    ];
-    if options.wakeups {
-        programs.extend([(Kind::Wakeup, "sched_wakeup"), (Kind::WakeupNew, "sched_wakeup_new")]);
-    }
-    if options.switches {
-        programs.extend([(Kind::Waking, "sched_waking"), (Kind::Switch, "sched_switch")]);
-    }
-    programs
-}
-
-fn load_typed(object: &Loaded, btf: &Btf, name: &str) -> Result<Tracepoint, Error> {
-    let (id, _) = btf.tracepoint(name).ok_or_else(|| Error::NotInBtf { name: format!("tracepoint {name}") })?;
-    Ok(Tracepoint { name: name.to_owned(), program: object.program(name, Hook::Typed(id))?, place: Place::Typed })
-}
-
-fn load_interrupt_counters(object: &Loaded, tracepoints: &mut Vec<Tracepoint>) -> Result<(), Error> {
-    let mut load = |program: &str, name: String, optional| -> Result<(), Error> {
-        let program = object.program(program, Hook::Raw)?;
-        tracepoints.push(Tracepoint { name, program, place: Place::Raw { optional } });
-        Ok(())
-    };
-    for name in layout::HARDIRQ_TRACEPOINTS {
-        // Exits first: one that was not entered is ignored, an entry never left would count for ever.
-        load("hardirq_exit", format!("{name}_exit"), name != "irq_handler")?;
-        load("hardirq_entry", format!("{name}_entry"), name != "irq_handler")?;
-    }
-    load("softirq_exit", "softirq_exit".to_owned(), false)?;
-    load("softirq_entry", "softirq_entry".to_owned(), false)
-}
-
-impl Tracepoint {
-    /// `None`: this kernel does not have it, and that is fine.
-    fn attach(&self) -> Result<Option<OwnedFd>, Error> {
-        let failed = |source| Error::os(format!("attaching to tracepoint {}", self.name), source);
-        let program = self.program.as_fd();
-        match self.place {
-            Place::Typed => sys::raw_tracepoint_open(program, None).map(Some).map_err(failed),
-            Place::Raw { optional } => {
-                let name = CString::new(self.name.as_str()).unwrap_or_default();
-                match sys::raw_tracepoint_open(program, Some(&name)) {
-                    Ok(link) => Ok(Some(link)),
-                    Err(error) if optional && error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
-                    Err(source) => Err(failed(source)),
-                }
-            }
-            Place::Classic(id) => {
-                const TRACEPOINT: u32 = 2;
-                let attributes =
-                    sys::PerfAttributes { event_type: TRACEPOINT, config: id, ..sys::PerfAttributes::default() };
-                // SAFETY: a tracepoint event takes no pointer. The program then runs on every CPU.
-                let event = unsafe { sys::perf_event_open(attributes, 0) }.map_err(failed)?;
-                // The link holds the event.
-                sys::link_perf_event(program, event.as_fd(), 0).map(Some).map_err(failed)
-            }
-        }
-    }
 }
 
 #[cfg(test)]

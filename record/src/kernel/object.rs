@@ -21,10 +21,10 @@ use super::{
 pub(super) enum Hook {
     /// A tracepoint with typed arguments, by BTF type id.
     Typed(u32),
+    /// The end of a kernel function, by BTF type id.
+    FunctionExit(u32),
     /// Any raw tracepoint, named when it is attached.
     Raw,
-    /// A perf event: a classic tracepoint.
-    Tracepoint,
     /// A perf event: one user-space probe.
     Uprobe,
     /// Many user-space probes.
@@ -33,14 +33,16 @@ pub(super) enum Hook {
 
 /// Typed tracepoint programs: `BPF_TRACE_RAW_TP`.
 const TRACE_RAW_TP: u32 = 23;
+/// Programs at the end of a function: `BPF_TRACE_FEXIT`.
+const TRACE_FEXIT: u32 = 25;
 
 impl Hook {
     /// Program type, attach type and BTF id to load with.
     fn load_as(self) -> (bpf_prog_type, u32, u32) {
         match self {
             Self::Typed(id) => (bpf_prog_type::BPF_PROG_TYPE_TRACING, TRACE_RAW_TP, id),
+            Self::FunctionExit(id) => (bpf_prog_type::BPF_PROG_TYPE_TRACING, TRACE_FEXIT, id),
             Self::Raw => (bpf_prog_type::BPF_PROG_TYPE_RAW_TRACEPOINT, 0, 0),
-            Self::Tracepoint => (bpf_prog_type::BPF_PROG_TYPE_TRACEPOINT, 0, 0),
             Self::Uprobe => (bpf_prog_type::BPF_PROG_TYPE_KPROBE, 0, 0),
             Self::UprobeMulti => (bpf_prog_type::BPF_PROG_TYPE_KPROBE, sys::UPROBE_MULTI, 0),
         }

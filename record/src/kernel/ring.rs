@@ -30,15 +30,19 @@ pub(super) struct Ring {
     producer: Mapping,
     page_bytes: usize,
     size_bytes: u32,
+    /// Where the producers were when somebody looked: their word is in their caches, so that each look waits for them.
+    produced: u64,
     read: u64,
     released: u64,
+    /// Length of the record at `read`, once [`Ring::peek`] has found it committed.
+    next: Option<usize>,
 }
 
 /// What the ring has next.
-#[derive(Debug)]
-pub(super) enum Next<'a> {
-    /// A committed record, aligned to eight.
-    Record(&'a [u8]),
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A committed record: [`Ring::record`].
+    Record,
     /// A record that its producer still writes.
     Busy,
     /// Nothing.
@@ -58,20 +62,23 @@ impl Ring {
         let page_bytes = sys::page_bytes();
         let consumer = Mapping::new(fd.as_fd(), page_bytes, 0, true)?;
         let producer = Mapping::new(fd.as_fd(), page_bytes + 2 * size_bytes as usize, page_bytes, false)?;
-        Ok(Self { fd, consumer, producer, page_bytes, size_bytes, read: 0, released: 0 })
+        Ok(Self { fd, consumer, producer, page_bytes, size_bytes, produced: 0, read: 0, released: 0, next: None })
     }
 
     /// Where the producers are; `None` cannot be, the page is mapped.
-    fn produced(&self) -> Option<u64> {
+    fn look_at_producers(&self) -> Option<u64> {
         // SAFETY: the mapping begins with a position word, page aligned, which the kernel stores atomically and
         // which lives as long as the mapping. The page is read-only: it is only loaded.
         Some(unsafe { AtomicU64::from_ptr(self.producer.at(0, 8)?.cast()) }.load(Ordering::Acquire))
     }
 
     /// Length word of the record at `self.read`; `None` when there is none.
-    fn record_head(&self) -> Option<u32> {
-        if self.read == self.produced()? {
-            return None;
+    fn record_head(&mut self) -> Option<u32> {
+        if self.read == self.produced {
+            self.produced = self.look_at_producers()?;
+            if self.read == self.produced {
+                return None;
+            }
         }
         let head = self.producer.at(self.place(), RECORD_HEAD_BYTES)?;
         // SAFETY: a record head lies here, aligned to eight; the kernel stores it atomically.
@@ -83,26 +90,32 @@ impl Ring {
     }
 
     /// What is next; it stays next until [`Ring::advance`].
-    pub(super) fn peek(&mut self) -> Next<'_> {
+    pub(super) fn peek(&mut self) -> Next {
         loop {
             let Some(head) = self.record_head() else { return Next::Nothing };
             if head & BUSY != 0 {
                 return Next::Busy;
             }
-            let len = (head & !DISCARDED) as usize;
-            if head & DISCARDED != 0 {
-                self.advance(len);
-                continue;
+            self.next = Some((head & !DISCARDED) as usize);
+            if head & DISCARDED == 0 {
+                return Next::Record;
             }
-            let Some(record) = self.producer.at(self.place() + RECORD_HEAD_BYTES, len) else { return Next::Nothing };
-            // SAFETY: inside the mapping, as `at` has checked. The record is committed, and the kernel leaves it
-            // alone until the consumer position passes it; that takes `&mut self`, which the result borrows.
-            return Next::Record(unsafe { std::slice::from_raw_parts(record, len) });
+            self.advance();
         }
     }
 
-    /// Leaves behind the record of `len` bytes that is next.
-    pub(super) fn advance(&mut self, len: usize) {
+    /// The record that [`Ring::peek`] has found, aligned to eight.
+    pub(super) fn record(&self) -> Option<&[u8]> {
+        let len = self.next?;
+        let record = self.producer.at(self.place() + RECORD_HEAD_BYTES, len)?;
+        // SAFETY: inside the mapping, as `at` has checked. `next` is there only for a committed record, and the kernel leaves
+        // that alone until the consumer position passes it; that takes `&mut self`, and the result borrows `self`.
+        Some(unsafe { std::slice::from_raw_parts(record, len) })
+    }
+
+    /// Leaves that record behind.
+    pub(super) fn advance(&mut self) {
+        let Some(len) = self.next.take() else { return };
         self.read += (RECORD_HEAD_BYTES + len).next_multiple_of(8) as u64;
         if self.read - self.released >= RELEASE_BYTES.min(u64::from(self.size_bytes) / 4) {
             self.release();

@@ -6,7 +6,6 @@ use std::{
     ffi::{CStr, c_void},
     io,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
-    path::PathBuf,
     time::Duration,
 };
 
@@ -429,25 +428,28 @@ impl Bell {
     }
 }
 
-/// A tracefs that is mounted nowhere, seen by this process alone. Its files are under the second part.
-pub(super) fn private_tracefs() -> io::Result<(OwnedFd, PathBuf)> {
-    const CREATE: libc::c_uint = 6;
-    let owned = |result: libc::c_long| match i32::try_from(result) {
-        // SAFETY: the calls below return a new descriptor, which has no owner.
-        Ok(descriptor) if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
-        _ => Err(io::Error::last_os_error()),
-    };
-    // SAFETY: one C string, else plain numbers and null pointers where they are allowed.
-    let mount = unsafe {
-        let context = owned(libc::syscall(libc::SYS_fsopen, c"tracefs".as_ptr(), 1))?;
-        let nothing = std::ptr::null::<c_void>();
-        if libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), CREATE, nothing, nothing, 0) != 0 {
+/// Number of this thread.
+pub(super) fn thread_id() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { libc::gettid() }.cast_unsigned()
+}
+
+/// Touches one new page of this process, and gives it back after `look` had its address.
+pub(super) fn with_new_page<T>(look: impl FnOnce(u64) -> T) -> io::Result<T> {
+    let (length, flags) = (page_bytes(), libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping of one page, touched and looked at before it is gone; nobody else knows of it.
+    unsafe {
+        let page = libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        if page == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        owned(libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1, 0))?
-    };
-    let path = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
-    Ok((mount, path))
+        // Neighbours may have joined into a range that takes a large page.
+        libc::madvise(page, length, libc::MADV_NOHUGEPAGE);
+        page.cast::<u8>().write_volatile(1);
+        let seen = look(page as u64);
+        libc::munmap(page, length);
+        Ok(seen)
+    }
 }
 
 /// `CLOCK_MONOTONIC`, the clock of all records.

@@ -124,7 +124,7 @@ impl Uprobes {
 
     /// Attaches to every place in `file`. Returns come first: an entry whose return is not probed yet would
     /// look like a call that never ended.
-    pub(super) fn attach(&self, file: &Path, probes: &[Probe]) -> Result<CallProbes, Error> {
+    pub(super) fn attach(&self, file: &Path, probes: &[Probe], with_returns: bool) -> Result<CallProbes, Error> {
         let path = CString::new(file.as_os_str().as_bytes()).map_err(|_| Error::Os {
             action: format!("attaching to {}", file.display()),
             source: io::Error::other("zero byte in path"),
@@ -147,7 +147,9 @@ impl Uprobes {
                 let link = |program: &OwnedFd, at_return| {
                     sys::link_uprobe_multi(program.as_fd(), &path, &offsets, &cookies, at_return).map_err(failed)
                 };
-                attached.returns.push(link(&self.on_return, true)?);
+                if with_returns {
+                    attached.returns.push(link(&self.on_return, true)?);
+                }
                 attached.entries.push(link(&self.entry, false)?);
             }
             Some(pmu) => {
@@ -156,6 +158,9 @@ impl Uprobes {
                         (&self.on_return, &mut attached.returns, pmu.return_flag),
                         (&self.entry, &mut attached.entries, 0),
                     ] {
+                        if config != 0 && !with_returns {
+                            continue;
+                        }
                         let event = pmu.open(&path, probe.offset, config).map_err(failed)?;
                         let cookie = u64::from(probe.function);
                         links.push(sys::link_perf_event(program.as_fd(), event.as_fd(), cookie).map_err(failed)?);

@@ -2,30 +2,36 @@
 //!
 //! # What can be missed
 //! Probes belong to the file and act at once in every process that has it mapped. For a command, the files that
-//! [`prescan`](super::prescan) finds are attached before its first instruction: nothing of them is missed. A library that
-//! shows up in another way (dlopen of a path that nobody could guess, a container's own copy, a library built during the
-//! run) is noticed through the kernel's record of the mapping. Until its probes are in place pass the wait for the next
-//! drain round (up to [`ROUND`](crate::drain::ROUND)), the parsing of the file (about 1 ms for libcudart, tens of
-//! milliseconds for libraries with very many symbols) and the attaching (from 0.3 ms; 20 ms were measured on a process that
-//! called all the while, and more where there are more busy threads than CPUs). A program's first CUDA call usually comes
-//! later than that. A call inside that window is not in the file. Calls under way when the return probes arrive, just
-//! before the entry probes, are there as "began-before".
+//! [`prescan`](super::prescan) finds are attached before its first instruction, and what the programs that it starts are linked
+//! with before theirs ([`hold`](crate::hold)): nothing of them is missed. A library that shows up in another way (dlopen of a
+//! path that nobody could guess, a program under `--all`) is noticed through the kernel's record of the mapping. Until its
+//! probes are in place pass the wait for the next drain round (up to [`ROUND`](crate::drain::ROUND)), the parsing of the file
+//! (about 1 ms for libcudart, tens of milliseconds for libraries with very many symbols) and the attaching (from 0.3 ms; 20 ms
+//! were measured on a process that called all the while, and more where there are more busy threads than CPUs). A call inside
+//! that window is not in the file. Calls under way when the return probes arrive, just before the entry probes, are there as
+//! "began-before".
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use ingero_format::catalog::{self, FUNCTIONS, Function, Layer};
+
 use super::attached::{Attached, count_layers};
 use super::elf::Elf;
-use super::kind::is_cuda_library;
+use super::kind::{is_cuda_library, is_nvtx_library};
 use crate::drain::go_first;
+use crate::finding::{Finding, What};
 use crate::kernel::{CallProbes, Kernel, Probe};
 use crate::proc::maps::{MappedInode, Mapping, parse_maps};
 use crate::proc::process::list_ids;
+use crate::selection::Selection;
+use crate::text;
 
 /// Processes are looked at anew after this time even where no record asked for it: the net below the records.
 const RESCAN: Duration = Duration::from_secs(2);
@@ -82,6 +88,12 @@ type Version = (u64, u64, i64, i64, u64);
 #[derive(Debug)]
 pub struct Discovery {
     kernel: Arc<Mutex<Kernel>>,
+    /// Which functions are wanted.
+    selection: Selection,
+    /// Whether their returns are probed.
+    returns: bool,
+    /// NVTX 3 is seen in a library of the recorder's own: its functions in a program's code would be seen twice.
+    nvtx_injected: bool,
     /// What mappings were looked at, and which file was behind each.
     seen: HashMap<MappedInode, Version>,
     /// Files that were looked into; the number of the attached one, if it is.
@@ -89,19 +101,29 @@ pub struct Discovery {
     attached: Vec<Attached>,
     probes: Vec<CallProbes>,
     problems: Vec<String>,
+    /// Mappings that were told, by process.
+    told: HashMap<u32, HashSet<(u64, MappedInode)>>,
+    build_ids: HashMap<(u64, u64), (Version, Option<String>)>,
+    found: Vec<Finding>,
 }
 
 impl Discovery {
     /// Has found nothing yet.
     #[must_use]
-    pub fn new(kernel: Arc<Mutex<Kernel>>) -> Self {
+    pub fn new(kernel: Arc<Mutex<Kernel>>, selection: Selection, returns: bool) -> Self {
         Self {
             kernel,
+            selection,
+            returns,
+            nvtx_injected: false,
             seen: HashMap::new(),
             files: HashMap::new(),
             attached: Vec::new(),
             probes: Vec::new(),
             problems: Vec::new(),
+            told: HashMap::new(),
+            build_ids: HashMap::new(),
+            found: Vec::new(),
         }
     }
 
@@ -117,8 +139,17 @@ impl Discovery {
         &self.problems
     }
 
+    /// Attaches to the library that a command's NVTX 3 is told of, and to no NVTX within programs.
+    pub fn inject_nvtx(&mut self, library: &Path) {
+        self.nvtx_injected = true;
+        self.look_into(&[library.to_path_buf()]);
+    }
+
     /// Looks into files that may be needed.
     pub fn look_into(&mut self, candidates: &[PathBuf]) {
+        if !self.selection.has_functions() {
+            return;
+        }
         for path in candidates {
             if let Ok(file) = File::open(path) {
                 self.examine(&file, path);
@@ -128,6 +159,9 @@ impl Discovery {
 
     /// Looks at what a process has mapped.
     pub fn look_at(&mut self, pid: u32) {
+        if !self.selection.has_functions() {
+            return;
+        }
         let Ok(text) = fs::read(format!("/proc/{pid}/maps")) else { return };
         let mut mappings = parse_maps(&text);
         // Whatever else there is to parse must not hold up what matters.
@@ -135,6 +169,38 @@ impl Discovery {
         for mapping in &mappings {
             self.look_at_mapping(pid, mapping);
         }
+        // Only now: it holds up nobody's probes.
+        for mapping in &mappings {
+            self.tell_mapping(pid, mapping);
+        }
+    }
+
+    /// Where code of which file lies in a process, once for each.
+    fn tell_mapping(&mut self, pid: u32, mapping: &Mapping) {
+        if !self.told.entry(pid).or_default().insert((mapping.start, mapping.inode)) {
+            return;
+        }
+        let link = format!("/proc/{pid}/map_files/{}", mapping.link_name());
+        let build_id = File::open(link).ok().and_then(|file| {
+            let meta = file.metadata().ok()?;
+            let (version, inode) = (version(&meta), (meta.dev(), meta.ino()));
+            match self.build_ids.get(&inode) {
+                Some((known, id)) if *known == version => id.clone(),
+                _ => {
+                    let id = Elf::read_build_id(&file);
+                    self.build_ids.insert(inode, (version, id.clone()));
+                    id
+                }
+            }
+        });
+        let row = catalog::Mapping {
+            start: mapping.start,
+            bytes: mapping.end.saturating_sub(mapping.start),
+            offset: mapping.offset,
+            ..catalog::Mapping::default()
+        };
+        let file = text::from_bytes(mapping.path.as_os_str().as_bytes()).into_owned();
+        self.found.push(Finding::now(What::Mapping(pid, row, file, build_id)));
     }
 
     fn look_at_mapping(&mut self, pid: u32, mapping: &Mapping) {
@@ -191,7 +257,13 @@ impl Discovery {
         if self.files.get(&inode).is_some_and(|(v, attached)| *v == version || attached.is_some()) {
             return Some(version);
         }
-        let attached = Elf::read(file).filter(|elf| !elf.points.is_empty()).and_then(|elf| {
+        let nvtx = !self.nvtx_injected || path.file_name().is_some_and(is_nvtx_library);
+        let is_wanted = |f: &Function| self.selection.has_function(f) && (nvtx || f.layer != Layer::Nvtx);
+        let wanted = |mut elf: Elf| {
+            elf.points.retain(|p| FUNCTIONS.get(p.function).is_some_and(is_wanted));
+            Some(elf).filter(|elf| !elf.points.is_empty())
+        };
+        let attached = Elf::read(file).and_then(wanted).and_then(|elf| {
             let probes: Vec<Probe> = elf
                 .points
                 .iter()
@@ -199,10 +271,16 @@ impl Discovery {
                 .collect();
             // By the open file: its path may lead elsewhere by now.
             let by_descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
-            let result = lock(&self.kernel).attach_calls(by_descriptor, &probes);
+            let kernel = lock(&self.kernel);
+            let result = if self.returns {
+                kernel.attach_calls(by_descriptor, &probes)
+            } else {
+                kernel.attach_entries(by_descriptor, &probes)
+            };
+            drop(kernel);
             match result {
                 Ok(links) => {
-                    let (runtime, driver) = count_layers(&elf.points);
+                    let [runtime, driver, nccl, nvtx] = count_layers(&elf.points);
                     self.probes.push(links);
                     self.attached.push(Attached {
                         path: path.to_path_buf(),
@@ -210,6 +288,8 @@ impl Discovery {
                         build_id: elf.build_id,
                         runtime,
                         driver,
+                        nccl,
+                        nvtx,
                         is_static: runtime > 0 && !path.file_name().is_some_and(is_cuda_library),
                         mapped: false,
                     });
@@ -231,23 +311,27 @@ impl Discovery {
         }
     }
 
-    /// Answers requests until the stop; hands itself back for the sake of its probes.
-    #[must_use]
-    pub fn run(mut self, requests: &Requests, all: bool) -> Self {
+    /// Answers requests until the stop, and hands what it finds to `take`. Others may look at something meanwhile: the lock is
+    /// free between two looks.
+    pub fn run(shared: &Mutex<Self>, requests: &Requests, all: bool, mut take: impl FnMut(Vec<Finding>)) {
         go_first(-15);
         let mut busy = Duration::ZERO;
         loop {
+            let found = std::mem::take(&mut lock(shared).found);
+            if !found.is_empty() {
+                take(found);
+            }
             let waiting = Instant::now();
-            let Some(pids) = requests.wait(RESCAN) else { break };
+            let Some(mut pids) = requests.wait(RESCAN) else { break };
             busy = busy.saturating_sub(waiting.elapsed() / SHARE);
             let begun = Instant::now();
             if pids.is_empty() {
-                for pid in self.everyone(all) {
-                    self.look_at(pid);
-                }
+                pids = lock(shared).everyone(all).into_iter().collect();
+                // Ids come back with other processes behind them.
+                lock(shared).told.retain(|pid, _| pids.contains(pid));
             }
             for pid in pids {
-                self.look_at(pid);
+                lock(shared).look_at(pid);
             }
             busy += begun.elapsed();
             // A storm of new programs must not take the CPU from those who drain and write.
@@ -256,11 +340,12 @@ impl Discovery {
                 busy = busy.saturating_sub(BURST / SHARE);
             }
         }
-        self
     }
 
     fn everyone(&self, all: bool) -> Vec<u32> {
-        if all { list_ids("/proc") } else { lock(&self.kernel).targets().unwrap_or_default() }
+        let mut pids = if all { list_ids("/proc") } else { lock(&self.kernel).targets().unwrap_or_default() };
+        pids.sort_unstable();
+        pids
     }
 }
 

@@ -10,13 +10,10 @@ use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, SectionHeader, Sym
 use object::read::{Object, ReadCache, ReadRef};
 use object::{Endianness, SectionIndex};
 
+use crate::processor::Processor;
+
 /// Larger tables are not read: no CUDA program has them, a hostile file may.
 const TABLE_BYTES: u64 = 512 << 20;
-
-#[cfg(target_arch = "x86_64")]
-const MACHINE: elf::Machine = elf::EM_X86_64;
-#[cfg(target_arch = "aarch64")]
-const MACHINE: elf::Machine = elf::EM_AARCH64;
 
 /// A probed function in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +22,7 @@ pub struct Point {
     pub file_offset: u64,
     /// Its number in [`FUNCTIONS`].
     pub function: usize,
-    /// Where a probe costs least: see [`cheapest`].
+    /// Where a probe costs least: see [`Processor::cheapest`].
     pub attach_offset: u64,
 }
 
@@ -61,11 +58,19 @@ impl Elf {
         Self::parse(&cache)
     }
 
+    /// The build id alone, in hexadecimal: little is read for it.
+    #[must_use]
+    pub fn read_build_id(file: &File) -> Option<String> {
+        let cache = ReadCache::new(file);
+        let parsed = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+        parsed.build_id().ok().flatten().map(hex)
+    }
+
     /// Parses an ELF file in any store.
     pub fn parse<'d, R: ReadRef<'d>>(data: R) -> Option<Self> {
         let file = ElfFile64::<Endianness, R>::parse(data).ok()?;
         let endian = file.endian();
-        if file.elf_header().e_machine(endian) != MACHINE {
+        if file.elf_header().e_machine(endian).0 != Processor::OWN.elf_machine() {
             return None;
         }
         let build_id = file.build_id().ok().flatten().map(hex).unwrap_or_default();
@@ -122,7 +127,7 @@ fn points<'d, R: ReadRef<'d>>(file: &ElfFile64<'d, Endianness, R>, endian: Endia
         let symbols = section.data_as_array::<elf::Sym64<Endianness>, R>(endian, data);
         for symbol in symbols.unwrap_or_default() {
             let offset = usize::try_from(symbol.st_name(endian)).unwrap_or(usize::MAX);
-            if strings.get(offset..).is_none_or(|s| !s.starts_with(b"cu")) {
+            if strings.get(offset..).is_none_or(|s| !matches!(s, [b'c', b'u', ..] | [b'n', b'c' | b'v', ..])) {
                 continue;
             }
             // Imported functions have no place here; in old executables they have the address of a stub.
@@ -140,8 +145,8 @@ fn points<'d, R: ReadRef<'d>>(file: &ElfFile64<'d, Endianness, R>, endian: Endia
     let mut points: Vec<Point> = by_place
         .into_iter()
         .map(|(file_offset, function)| {
-            let head = data.read_bytes_at(file_offset, 6).unwrap_or_default();
-            Point { file_offset, function, attach_offset: file_offset + cheapest(head) }
+            let head = data.read_bytes_at(file_offset, Processor::HEAD_BYTES).unwrap_or_default();
+            Point { file_offset, function, attach_offset: file_offset + Processor::OWN.cheapest(head) }
         })
         .collect();
     points.sort_unstable();
@@ -176,19 +181,6 @@ fn file_offset<'d, R: ReadRef<'d>>(
         let within = address.checked_sub(segment.p_vaddr(endian))?;
         (within < segment.p_filesz(endian)).then(|| segment.p_offset(endian).checked_add(within))?
     })
-}
-
-/// Distance from a function's first instruction to where a probe is cheapest.
-///
-/// The kernel emulates `push`; an `endbr64` before it is single-stepped, at ten times the cost. Behind it the stack pointer,
-/// the return address and the arguments are what they were at the first instruction.
-fn cheapest(head: &[u8]) -> u64 {
-    const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
-    let push = |bytes: &[u8]| matches!(bytes, [0x50..=0x57, ..] | [0x41, 0x50..=0x57, ..]);
-    match head.strip_prefix(&ENDBR64) {
-        Some(rest) if cfg!(target_arch = "x86_64") && push(rest) => 4,
-        _ => 0,
-    }
 }
 
 fn string_at(strings: &[u8], offset: usize) -> Option<&[u8]> {
@@ -252,16 +244,6 @@ mod tests {
         assert!(elf.needed.iter().all(|n| n.starts_with(b"libc.so")));
         let dirs = if elf.rpath.is_empty() { &elf.runpath } else { &elf.rpath };
         assert_eq!(dirs, &[b"$ORIGIN/../x".to_vec(), b"/y".to_vec()]);
-    }
-
-    #[test]
-    #[cfg(target_arch = "x86_64")]
-    fn the_cheapest_place() {
-        assert_eq!(cheapest(b"\xf3\x0f\x1e\xfa\x55\x48"), 4);
-        assert_eq!(cheapest(b"\xf3\x0f\x1e\xfa\x41\x57"), 4);
-        assert_eq!(cheapest(b"\xf3\x0f\x1e\xfa\x48\x83"), 0);
-        assert_eq!(cheapest(b"\x55\x48\x89\xe5"), 0);
-        assert_eq!(cheapest(b"\xf3\x0f\x1e\xfa"), 0);
     }
 
     #[test]

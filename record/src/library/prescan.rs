@@ -90,7 +90,55 @@ pub fn find_candidates(surroundings: &Surroundings) -> Vec<PathBuf> {
     search.found
 }
 
+/// What the dynamic loader of one program goes by.
+#[derive(Debug, Clone)]
+pub struct Loader {
+    /// The program's file, as the process sees it.
+    pub program: PathBuf,
+    /// Where the process has its root, if it is not ours.
+    pub root: Option<PathBuf>,
+    /// Its working folder, from which relative paths lead.
+    pub folder: Option<PathBuf>,
+    /// Its environment.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// The program and all files that it is linked with, as far as they exist.
+#[must_use]
+pub fn linked_files(loader: &Loader) -> Vec<PathBuf> {
+    let surroundings = Surroundings { program: PathBuf::new(), args: Vec::new(), env: loader.env.clone() };
+    let mut search = Search::new(&surroundings);
+    search.root.clone_from(&loader.root);
+    if let Some(root) = &loader.root {
+        search.cache = fs::read(under(root, Path::new(CACHE))).map(|b| parse_cache(&b)).unwrap_or_default();
+    }
+    let whole = |path: PathBuf| loader.folder.as_ref().map_or(path.clone(), |folder| folder.join(path));
+    search.environment_dirs = std::mem::take(&mut search.environment_dirs).into_iter().map(&whole).collect();
+    search.closure(&loader.program);
+    for file in surroundings.paths("LD_PRELOAD") {
+        search.closure(&whole(file));
+    }
+    search.found
+}
+
+/// The variables of `/proc/PID/environ`.
+#[must_use]
+pub fn parse_environ(bytes: &[u8]) -> Vec<(OsString, OsString)> {
+    let pair = |entry: &[u8]| {
+        let at = entry.iter().position(|&b| b == b'=')?;
+        let word = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+        Some((word(entry.get(..at)?), word(entry.get(at + 1..)?)))
+    };
+    bytes.split(|&b| b == 0).filter_map(pair).collect()
+}
+
+/// A path below another root.
+fn under(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
 struct Search {
+    root: Option<PathBuf>,
     environment_dirs: Vec<PathBuf>,
     cache: Vec<PathBuf>,
     visited: HashSet<(u64, u64)>,
@@ -100,6 +148,7 @@ struct Search {
 impl Search {
     fn new(surroundings: &Surroundings) -> Self {
         Self {
+            root: None,
             environment_dirs: surroundings.paths("LD_LIBRARY_PATH"),
             cache: fs::read(CACHE).map(|b| parse_cache(&b)).unwrap_or_default(),
             visited: HashSet::new(),
@@ -140,6 +189,11 @@ impl Search {
         own.cloned().chain(fixed).collect()
     }
 
+    /// Where a path of the process leads from here.
+    fn real(&self, path: &Path) -> PathBuf {
+        self.root.as_ref().map_or_else(|| path.to_path_buf(), |root| under(root, path))
+    }
+
     /// Notes a file that exists and was not noted before; `None` otherwise.
     fn add(&mut self, path: &Path) -> Option<()> {
         let meta = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
@@ -155,15 +209,17 @@ impl Search {
         // A library's RPATH counts for what its own needs need, unless a RUNPATH stands in the way.
         let mut queue = vec![(root.to_path_buf(), Vec::new())];
         while let Some((path, inherited)) = queue.pop() {
-            if self.visited.len() > CLOSURE_FILES || self.add(&path).is_none() {
+            let real = self.real(&path);
+            if self.visited.len() > CLOSURE_FILES || self.add(&real).is_none() {
                 continue;
             }
-            let Some(elf) = File::open(&path).ok().and_then(|f| Elf::read(&f)) else {
+            let Some(elf) = File::open(&real).ok().and_then(|f| Elf::read(&f)) else {
                 self.found.pop();
                 continue;
             };
-            let origin =
-                fs::canonicalize(&path).ok().and_then(|p| p.parent().map(Path::to_path_buf)).unwrap_or_default();
+            // Links of another root lead nowhere from here.
+            let canonical = if self.root.is_none() { fs::canonicalize(&path).ok() } else { Some(path.clone()) };
+            let origin = canonical.and_then(|p| p.parent().map(Path::to_path_buf)).unwrap_or_default();
             let expand =
                 |dirs: &[Vec<u8>]| -> Vec<PathBuf> { dirs.iter().map(|d| expand_origin(d, &origin)).collect() };
             let runpath = expand(&elf.runpath);
@@ -186,10 +242,10 @@ impl Search {
         if name.as_bytes().contains(&b'/') {
             return Some(PathBuf::from(name));
         }
-        let in_dirs = dirs.iter().map(|d| d.join(name)).find(|p| p.is_file());
+        let in_dirs = dirs.iter().map(|d| d.join(name)).find(|p| self.real(p).is_file());
         in_dirs.or_else(|| {
             let cached = self.cache.iter();
-            cached.filter(|p| p.file_name() == Some(name)).find(|p| p.is_file()).cloned()
+            cached.filter(|p| p.file_name() == Some(name)).find(|p| self.real(p).is_file()).cloned()
         })
     }
 

@@ -23,6 +23,8 @@ pub struct Mapping {
     pub start: u64,
     /// Address behind the last.
     pub end: u64,
+    /// Place in the file of the first byte.
+    pub offset: u64,
     /// The file.
     pub inode: MappedInode,
     /// Its path as the process saw it when it was mapped, unescaped.
@@ -63,7 +65,7 @@ fn parse_line(line: &[u8]) -> Option<Mapping> {
     };
     let (start, end) = word()?.split_once('-')?;
     let permissions = word()?;
-    let _offset = word()?;
+    let offset = u64::from_str_radix(word()?, 16).ok()?;
     let (major, minor) = word()?.split_once(':')?;
     // The inode is followed by blanks up to a column, then the path: both may be missing.
     let inode = word()?.parse().ok()?;
@@ -78,6 +80,7 @@ fn parse_line(line: &[u8]) -> Option<Mapping> {
     Some(Mapping {
         start: u64::from_str_radix(start, 16).ok()?,
         end: u64::from_str_radix(end, 16).ok()?,
+        offset,
         inode: MappedInode {
             major: u32::from_str_radix(major, 16).ok()?,
             minor: u32::from_str_radix(minor, 16).ok()?,
@@ -122,6 +125,7 @@ mod tests {
         assert_eq!(found.len(), 3);
         assert_eq!(found[0].link_name(), "55d0c0a20000-55d0c0a40000");
         assert_eq!(found[0].path.to_str(), Some("/usr/bin/a"));
+        assert_eq!(found[0].offset, 0x20000);
         assert_eq!(found[1].path.to_str(), Some("/opt/new\nline"));
         assert_eq!(found[1].inode.inode, u64::MAX);
         assert!(found[1].deleted && !found[0].deleted);

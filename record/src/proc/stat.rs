@@ -13,6 +13,25 @@ pub struct Stat {
     pub parent_pid: u32,
     /// Start in clock ticks since boot.
     pub start_ticks: u64,
+    /// What it has used; `None` where the line ends before.
+    pub usage: Option<Usage>,
+}
+
+/// What a process has used since its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// Page faults that needed no disk.
+    pub minor_faults: u64,
+    /// Page faults that waited for a disk.
+    pub major_faults: u64,
+    /// CPU time in user space, in clock ticks.
+    pub user_ticks: u64,
+    /// CPU time in the kernel, in clock ticks.
+    pub system_ticks: u64,
+    /// Threads now.
+    pub threads: u64,
+    /// Memory in use now, in pages.
+    pub resident_pages: u64,
 }
 
 impl Stat {
@@ -34,9 +53,20 @@ impl Stat {
         let mut fields = text(line.get(close + 1..)?)?.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
         let parent_pid = fields.next()?.parse().ok()?;
-        // Field 22 of the line is the 18th behind the parent, the 4th field.
-        let start_ticks = fields.nth(17)?.parse().ok()?;
-        Some(Self { tid, comm, state, parent_pid, start_ticks })
+        let rest: Vec<&str> = fields.collect();
+        // Numbered as in proc(5); the parent is the 4th field.
+        let field = |number: usize| rest.get(number - 5).and_then(|text| text.parse::<u64>().ok());
+        let usage = || {
+            Some(Usage {
+                minor_faults: field(10)?,
+                major_faults: field(12)?,
+                user_ticks: field(14)?,
+                system_ticks: field(15)?,
+                threads: field(20)?,
+                resident_pages: field(24)?,
+            })
+        };
+        Some(Self { tid, comm, state, parent_pid, start_ticks: field(22)?, usage: usage() })
     }
 
     /// Whether the thread is dead and only waits to be collected.
@@ -60,6 +90,8 @@ mod tests {
         assert_eq!(stat.tid, std::process::id());
         assert_eq!(stat.parent_pid, std::os::unix::process::parent_id());
         assert!(stat.start_ticks > 0 && !stat.is_dead());
+        let usage = stat.usage.unwrap();
+        assert!(usage.minor_faults > 0 && usage.threads > 0 && usage.resident_pages > 0);
     }
 
     #[test]
@@ -69,6 +101,7 @@ mod tests {
             let stat = Stat::parse(&line).unwrap();
             assert_eq!(stat.comm, comm);
             assert_eq!((stat.tid, stat.parent_pid, stat.start_ticks), (12, 3, 99));
+            assert_eq!(stat.usage, None);
             assert!(stat.is_dead());
             for cut in 0..line.len() {
                 let _ = Stat::parse(&line[..cut]);

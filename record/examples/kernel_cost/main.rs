@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Each thread of a child calls an empty function; the difference to the same without probes is the cost of
-//! an entry and a return with their records. Then two threads on one CPU pass a byte to and fro: a pass is a
+//! an entry and a return with their records. Beside it stand, in turns, a probe pair that does nothing and one that
+//! writes records of the same sizes: the least that a pair can cost. Then two threads on one CPU pass a byte to and fro: a pass is a
 //! waking, a wakeup and a switch. The reader drains every 5 ms, as the recorder does.
 
 use std::{
@@ -17,9 +18,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ingero_record::kernel::{ArgSlot, FunctionSpec, Kernel, Options, Probe};
+use ingero_record::kernel::{ArgSlot, CallEntry, CallReturn, FunctionSpec, Kernel, Options, Probe};
+
+mod reference;
+
+use reference::Reference;
 
 const CALLS: u64 = 400_000;
+const ROUNDS: usize = 5;
 const ROLE: &str = "INGERO_COST_ROLE";
 
 /// Begins, like the CUDA runtime's functions, with an instruction that the kernel emulates at a probe. One
@@ -27,6 +33,16 @@ const ROLE: &str = "INGERO_COST_ROLE";
 #[unsafe(naked)]
 extern "C" fn probed(_: u64) -> u64 {
     std::arch::naked_asm!("nop", "ret")
+}
+
+/// How the function is probed.
+#[derive(Clone, Copy)]
+enum Way {
+    Nothing,
+    /// By the recorder's programs; whether the caller is followed.
+    Recorder(FunctionSpec, bool),
+    /// By a [`Reference`] with records of these sizes.
+    Least([i32; 2]),
 }
 
 type Failure = Box<dyn std::error::Error>;
@@ -37,23 +53,24 @@ fn main() -> Result<(), Failure> {
         return child(threads);
     }
     println!("{threads} threads, {CALLS} calls each");
-    let baseline = run(threads, None)?;
+    let baseline = run(threads, Way::Nothing)?;
     println!("no probes: {baseline:.0} ns per call");
     for (name, spec, followed) in [
         ("not followed, nothing recorded", FunctionSpec::NONE, false),
         ("no words", FunctionSpec::NONE, true),
         ("2 words", FunctionSpec::of(&[ArgSlot::argument(0); 2]), true),
         ("5 words", FunctionSpec::of(&[ArgSlot::argument(0); 5]), true),
-        ("out pointer", FunctionSpec::NONE.with_out_ptr(), true),
+        ("out pointer", FunctionSpec::NONE.with_out_ptr(0), true),
     ] {
-        let probed = run(threads, Some((spec, followed)))?;
+        let probed = run(threads, Way::Recorder(spec, followed))?;
         println!("{name}: {:.0} ns per entry and return", probed - baseline);
     }
+    beside_the_least(threads)?;
     // The quietest of some runs, as the machine's noise only ever adds.
     let (mut bare_ns, mut recorded_ns) = (f64::MAX, f64::MAX);
     for _ in 0..5 {
         bare_ns = bare_ns.min(pass_bytes()?);
-        let mut kernel = Kernel::load(&Options { page_allocs: false, mappings: false, ..Options::default() })?;
+        let mut kernel = Kernel::load(&Options { switches: true, wakeups: true, ..Options::calls_alone() })?;
         let mut drain = kernel.take_drain()?;
         kernel.start()?;
         recorded_ns = recorded_ns.min(pass_bytes()?);
@@ -61,6 +78,36 @@ fn main() -> Result<(), Failure> {
         drain.read(usize::MAX, |_| {})?;
     }
     println!("a pass with its switch: {bare_ns:.0} ns, recorded {recorded_ns:.0} ns");
+    Ok(())
+}
+
+/// The recorder's pair beside pairs that do nothing but be there, and but write records of the same sizes.
+fn beside_the_least(threads: usize) -> Result<(), Failure> {
+    const WORDS: usize = 2;
+    let records = [(size_of::<CallEntry>() + 8 * WORDS) as i32, size_of::<CallReturn>() as i32];
+    let spec = FunctionSpec::of(&[ArgSlot::argument(0); WORDS]);
+    let ways = [
+        ("no probes", Way::Nothing),
+        ("an empty pair", Way::Least([0; 2])),
+        ("a pair that writes two records", Way::Least(records)),
+        ("the recorder's pair, 2 words", Way::Recorder(spec, true)),
+    ];
+    let mut times: [Vec<f64>; 4] = Default::default();
+    for _ in 0..ROUNDS {
+        for ((_, way), times) in ways.iter().zip(&mut times) {
+            times.push(run(threads, *way)?);
+        }
+    }
+    let medians = times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times.get(ROUNDS / 2).copied().unwrap_or(f64::NAN)
+    });
+    let [bare, _, least, ours] = medians;
+    println!("in turns, medians of {ROUNDS}:");
+    for ((name, _), median) in ways.iter().zip(medians) {
+        println!("  {name}: {median:.0} ns per call, {:.0} more than without", median - bare);
+    }
+    println!("  the recorder's pair ÷ the pair that writes two records: {:.2}", (ours - bare) / (least - bare));
     Ok(())
 }
 
@@ -140,7 +187,7 @@ fn address_in_file(address: usize) -> Result<u64, Failure> {
 }
 
 /// Nanoseconds per call in the child.
-fn run(threads: usize, probe: Option<(FunctionSpec, bool)>) -> Result<f64, Failure> {
+fn run(threads: usize, way: Way) -> Result<f64, Failure> {
     let mut child = Command::new(env::current_exe()?)
         .arg(threads.to_string())
         .env(ROLE, "1")
@@ -153,13 +200,17 @@ fn run(threads: usize, probe: Option<(FunctionSpec, bool)>) -> Result<f64, Failu
     stdout.read_line(&mut line)?;
     let offset = line.trim().parse()?;
 
-    let options =
-        Options { switches: false, wakeups: false, page_allocs: false, mappings: false, ..Options::default() };
+    let options = Options::calls_alone();
     let mut kernel = Kernel::load(&options)?;
     let mut drain = kernel.take_drain()?;
-    let attached = match probe {
-        None => None,
-        Some((spec, followed)) => {
+    let mut least = None;
+    let attached = match way {
+        Way::Nothing => None,
+        Way::Least(bytes) => {
+            least = Some(Reference::attach(offset, bytes)?);
+            None
+        }
+        Way::Recorder(spec, followed) => {
             if followed {
                 kernel.set_target(child.id())?;
             }
@@ -179,7 +230,7 @@ fn run(threads: usize, probe: Option<(FunctionSpec, bool)>) -> Result<f64, Failu
     }
     records += drain.read(usize::MAX, |_| {})?;
     let lost: u64 = kernel.take_losses()?.iter().map(|loss| loss.count).sum();
-    drop(attached);
+    drop((attached, least));
     println!(
         "  {records} records, {lost} lost, {:.0} thousand a second",
         records as f64 / start.elapsed().as_secs_f64() / 1e3

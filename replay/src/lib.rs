@@ -3,7 +3,9 @@
 //!
 //! The crate stands between the file ([`ingero_format`]) and the reports. [`Merge`] gives events in
 //! time order; [`Timeline`] makes thread states and calls of them; [`Processes`] says
-//! whose they are and what they were called at the time; [`Window`] cuts a range out of the whole.
+//! whose they are and what they were called at the time; [`Window`] cuts a range out of the whole;
+//! [`scene`] keeps what threads and CPUs did in a range; [`pyramid`] adds it up in cells of every width, for pictures, and
+//! [`closeup`] reads what is to be seen within a cell.
 //!
 //! ```no_run
 //! use ingero_replay::{Sink, Timeline, CallSpan};
@@ -27,15 +29,38 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests fail by panicking"))]
 
+pub mod closeup;
+mod event;
+mod findings;
 #[cfg(feature = "fixture")]
 pub mod fixture;
+mod hosts;
+mod lost;
 mod merge;
+pub mod output;
 mod processes;
 pub mod program;
+pub mod pyramid;
+mod range;
+pub mod recompress;
+pub mod scene;
+mod syscalls;
 mod timeline;
 mod window;
+pub mod wording;
 
-pub use merge::{Event, LostBlock, Merge, Row};
+pub use event::Event;
+pub use findings::{Finding, chunk_name, findings};
+pub use hosts::{Host, Hosts};
+pub use lost::{CUT_OFF, DAMAGED, Lost, UNKNOWN_KIND, cut_off, known_span, lost, of_host};
+pub use merge::{LostBlock, Merge, Row, misdated};
 pub use processes::{Process, ProcessId, Processes};
-pub use timeline::{CallSpan, Cpus, OffCpu, OffKind, Repairs, Run, Sink, Spent, Timeline, Waker};
-pub use window::{BadTime, When, Window, parse_duration, parse_when, show_wall, start_unix_ns};
+pub use range::Range;
+pub use syscalls::syscall_name;
+pub use timeline::{
+    Blind, Both, CallSpan, Cpus, OffCpu, OffKind, Repairs, Run, Sight, Sink, Spent, State, StoredStay, Timeline,
+    Undivided, Waker,
+};
+pub use window::{
+    BadDuration, BadTime, When, Window, parse_before, parse_duration, parse_when, show_wall, start_unix_ns,
+};

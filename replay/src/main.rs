@@ -4,7 +4,6 @@
 
 mod args;
 mod commands;
-mod wording;
 
 use std::process::ExitCode;
 

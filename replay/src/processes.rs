@@ -1,6 +1,6 @@
 //! Which process a task belongs to, and what tasks and processes were called when.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ingero_format::Trace;
 use ingero_format::catalog::{Body, Kind, StrId, TaskId};
@@ -17,6 +17,7 @@ impl ProcessId {
 
     /// The number as an index.
     #[must_use]
+    #[inline]
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -49,6 +50,10 @@ pub struct Processes {
     processes: Vec<Process>,
     by_task: Vec<ProcessId>,
     names: HashMap<TaskId, Vec<(u64, StrId)>>,
+    /// When threads exited, as far as that was recorded.
+    exits: HashMap<TaskId, u64>,
+    /// By process: whom it begot.
+    children: Vec<Vec<ProcessId>>,
 }
 
 impl Processes {
@@ -56,10 +61,11 @@ impl Processes {
     #[must_use]
     pub fn new(trace: &Trace) -> Self {
         let mut this = Self::of_tasks(trace);
-        let describes = |k: Kind| matches!(k, Kind::Fork | Kind::Name | Kind::Process);
+        let describes = |k: Kind| matches!(k, Kind::Fork | Kind::Exit | Kind::Name | Kind::Process);
         for event in Merge::of(trace, describes) {
             match event.body {
                 Body::Fork(e) => this.forked(e.parent, e.child),
+                Body::Exit(e) => drop(this.exits.insert(e.task, event.ts_ns)),
                 Body::Name(e) => this.names.entry(e.task).or_default().push((event.ts_ns, e.name)),
                 Body::Process(e) => {
                     let parent = e.parent_pid.and_then(|p| u32::try_from(p).ok());
@@ -77,13 +83,25 @@ impl Processes {
                 _ => {}
             }
         }
+        this.children = vec![Vec::new(); this.processes.len()];
+        for (child, parent) in this.iter().filter_map(|(id, p)| Some((id, p.parent?))).collect::<Vec<_>>() {
+            if let Some(children) = this.children.get_mut(parent.index()) {
+                children.push(child);
+            }
+        }
         this
     }
 
     /// Groups the tasks. Tasks stand in the order of their first appearance, so a second main thread
     /// with the same id begins a new process.
     fn of_tasks(trace: &Trace) -> Self {
-        let mut this = Self { processes: vec![Process::default()], by_task: Vec::new(), names: HashMap::new() };
+        let mut this = Self {
+            processes: vec![Process::default()],
+            by_task: Vec::new(),
+            names: HashMap::new(),
+            exits: HashMap::new(),
+            children: Vec::new(),
+        };
         let mut current: HashMap<u32, ProcessId> = HashMap::new();
         for (task, t) in (0..).map(TaskId).zip(trace.tasks()) {
             if t.tid == 0 {
@@ -135,6 +153,7 @@ impl Processes {
 
     /// The process of a task.
     #[must_use]
+    #[inline]
     pub fn of(&self, task: TaskId) -> ProcessId {
         self.by_task.get(task.index()).copied().unwrap_or(ProcessId::IDLE)
     }
@@ -172,19 +191,35 @@ impl Processes {
         p.leader.and_then(|t| self.name_at(t, ts_ns)).or_else(|| p.threads.iter().find_map(|&t| self.name_at(t, ts_ns)))
     }
 
+    /// When a thread exited, if that was recorded.
+    #[must_use]
+    pub fn exited_ns(&self, task: TaskId) -> Option<u64> {
+        self.exits.get(&task).copied()
+    }
+
     /// Whether `id` is `ancestor` or was begotten by it.
     #[must_use]
     pub fn descends(&self, id: ProcessId, ancestor: ProcessId) -> bool {
-        let mut at = Some(id);
-        // A trace that makes a process its own ancestor is damaged; the walk ends all the same.
-        for _ in 0..=self.processes.len() {
-            match at {
-                Some(p) if p == ancestor => return true,
-                Some(p) => at = self.get(p).parent,
-                None => return false,
-            }
+        self.line(id).any(|of| of == ancestor)
+    }
+
+    /// A process and all that it begot, in order of their first appearance. Takes time for these alone.
+    #[must_use]
+    pub fn family(&self, of: ProcessId) -> Vec<ProcessId> {
+        let mut found = BTreeSet::from([of]);
+        let mut open = vec![of];
+        // Where a damaged trace makes a process its own ancestor, it is met once.
+        while let Some(id) = open.pop() {
+            let children = self.children.get(id.index()).map_or(&[][..], Vec::as_slice);
+            open.extend(children.iter().copied().filter(|&child| found.insert(child)));
         }
-        false
+        found.into_iter().collect()
+    }
+
+    /// A process, its parent, and so on.
+    pub fn line(&self, of: ProcessId) -> impl Iterator<Item = ProcessId> {
+        // Where a damaged trace makes a process its own ancestor, the walk ends all the same.
+        std::iter::successors(Some(of), |&id| self.get(id).parent).take(self.processes.len() + 1)
     }
 
     /// Processes by their id, in order of their lives.
@@ -225,6 +260,10 @@ mod tests {
         assert_eq!(p.get(p.of(a_again)).parent, Some(p.of(b)));
         assert!(p.descends(p.of(a_again), p.of(b)));
         assert!(!p.descends(p.of(a), p.of(b)));
+        assert_eq!(
+            p.family(p.of(b)),
+            p.iter().map(|(id, _)| id).filter(|&id| p.descends(id, p.of(b))).collect::<Vec<_>>()
+        );
         assert_eq!(p.with_pid(7).len(), 2);
         let name = |task, ts| p.name_at(task, ts).map(|s| trace.string(s));
         assert_eq!(name(a_again, 9), Some("second"));

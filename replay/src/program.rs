@@ -9,9 +9,12 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
+use ingero_format::one_line;
 
 /// Status when what was asked for could not be done, or only in part.
 pub const FAILED: u8 = 2;
+/// Status when the person broke it off, as shells give it for SIGINT.
+pub const INTERRUPTED: u8 = 130;
 
 /// How a program ended that could do its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,32 +94,4 @@ pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
         cause = error.source();
     }
     text
-}
-
-/// A text fit for a terminal, on one line: paths and names can hold anything, so what moves a cursor, breaks a line, cannot
-/// be seen or turns the direction of writing becomes an escape.
-#[must_use]
-pub fn one_line(text: &str) -> String {
-    let invisible =
-        |c| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() || invisible(c) {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_characters_cannot_break_a_line() {
-        assert_eq!(one_line("a\nb\u{1b}[31mµ"), "a\\nb\\u{1b}[31mµ");
-        assert_eq!(one_line("\u{202e}a\u{2028}\u{9b}b"), "\\u{202e}a\\u{2028}\\u{9b}b");
-    }
 }

@@ -15,11 +15,55 @@ pub enum When {
 }
 
 /// A text that is not a time.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "cannot read the time {0:?}: give an offset from the trace's start such as 12.5s, 300ms or 2m, or a wall-clock time such as 2026-03-01T14:06:13.5Z"
-)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadTime(pub String);
+
+impl std::error::Error for BadTime {}
+
+impl std::fmt::Display for BadTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self(text) = self;
+        if is_negative(text) {
+            return write!(
+                f,
+                "the time {text:?} is negative: offsets count from the trace's first event; what describes the recording may \
+                 stand before it, which ingero-replay dump shows"
+            );
+        }
+        write!(
+            f,
+            "cannot read the time {text:?}: give an offset from the trace's start such as 12.5s, 300ms or 2m, or a \
+             wall-clock time such as 2026-03-01T14:06:13.5Z"
+        )
+    }
+}
+
+/// A text that is not a length of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadDuration(pub String);
+
+impl std::error::Error for BadDuration {}
+
+impl std::fmt::Display for BadDuration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self(text) = self;
+        match is_negative(text) {
+            true => write!(f, "the length of time {text:?} is negative"),
+            false => write!(f, "cannot read the length of time {text:?}: give one such as 20s, 300ms, 1.5h or 1h30m"),
+        }
+    }
+}
+
+/// Whether a text would be a length of time, were it not for its sign.
+fn is_negative(text: &str) -> bool {
+    parse_before(text).is_some()
+}
+
+/// How long before the trace's start a time lies that is given as a negative offset; none for any other.
+#[must_use]
+pub fn parse_before(text: &str) -> Option<u64> {
+    text.trim().strip_prefix('-').and_then(|rest| parse_duration(rest).ok())
+}
 
 /// Units of a length of time, longest names first.
 const UNITS: [(&str, f64); 8] =
@@ -28,9 +72,9 @@ const UNITS: [(&str, f64); 8] =
 /// A length of time such as `90s`, `1.5s`, `300ms`, `5m`, `1h30m`; a bare number is seconds.
 ///
 /// # Errors
-/// [`BadTime`] with the text.
-pub fn parse_duration(text: &str) -> Result<u64, BadTime> {
-    let bad = || BadTime(text.to_owned());
+/// [`BadDuration`] with the text.
+pub fn parse_duration(text: &str) -> Result<u64, BadDuration> {
+    let bad = || BadDuration(text.to_owned());
     let mut rest = text.trim();
     if rest.is_empty() {
         return Err(bad());
@@ -63,7 +107,7 @@ pub fn parse_when(text: &str) -> Result<When, BadTime> {
     if text.contains('T') || text.matches('-').count() >= 2 {
         return parse_wall(text).map(When::Wall).ok_or_else(|| BadTime(text.to_owned()));
     }
-    parse_duration(text).map(When::Offset)
+    parse_duration(text).map(When::Offset).map_err(|BadDuration(text)| BadTime(text))
 }
 
 fn parse_wall(text: &str) -> Option<u64> {
@@ -161,24 +205,11 @@ impl Window {
     /// A sentence for the person.
     pub fn parse(trace: &Trace, from: Option<&str>, to: Option<&str>, since: Option<&str>) -> Result<Self, String> {
         let mut w = Self::whole(trace);
-        let at = |text: &str| -> Result<u64, String> {
-            match parse_when(text).map_err(|e| e.to_string())? {
-                When::Offset(ns) => Ok(w.trace_start_ns.saturating_add(ns)),
-                When::Wall(unix) => {
-                    let start = start_unix_ns(trace, w.trace_start_ns).ok_or_else(|| {
-                        format!(
-                            "the trace does not know its wall-clock time: give {text:?} as an offset from its start"
-                        )
-                    })?;
-                    let offset = i128::from(unix) - i128::from(start);
-                    let ns = (i128::from(w.trace_start_ns) + offset).clamp(0, i128::from(u64::MAX));
-                    u64::try_from(ns).map_err(|e| e.to_string())
-                }
-            }
-        };
+        let at =
+            |text: &str| on_clock(trace, w.trace_start_ns, text).map(|ns| u64::try_from(ns.max(0)).unwrap_or(u64::MAX));
         let end = w.to_ns;
         if let Some(text) = since {
-            let ns = parse_duration(text).map_err(|e| e.to_string())?;
+            let ns = parse_duration(text).map_err(|e| format!("since: {e}"))?;
             w.from_ns = if ns == 0 { end } else { w.trace_end_ns.saturating_sub(ns).max(w.trace_start_ns) };
         }
         let (from, to) = (from.map(at).transpose()?, to.map(at).transpose()?);
@@ -188,6 +219,13 @@ impl Window {
         if w.from_ns >= w.to_ns && trace.span_ns().is_some() {
             #[expect(clippy::cast_precision_loss, reason = "for people")]
             let s = |ns: u64| ns as f64 / 1e9;
+            if w.from_ns >= end {
+                return Err(format!(
+                    "the range is empty: it begins {:.3} s after the trace's start, and the trace is over by then: it is {:.3} s long",
+                    s(w.from_ns - w.trace_start_ns),
+                    s(w.trace_end_ns - w.trace_start_ns)
+                ));
+            }
             return Err(format!(
                 "the range is empty: it begins {:.3} s and ends {:.3} s after the trace's start; the trace is {:.3} s long",
                 s(w.from_ns.saturating_sub(w.trace_start_ns)),
@@ -196,6 +234,23 @@ impl Window {
             ));
         }
         Ok(w)
+    }
+
+    /// An instant of a trace by what a person typed: on the trace's own clock.
+    ///
+    /// # Errors
+    /// A sentence for the person, also where the trace does not reach to it.
+    pub fn parse_instant(trace: &Trace, text: &str) -> Result<u64, String> {
+        let w = Self::whole(trace);
+        let at = on_clock(trace, w.trace_start_ns, text)?;
+        let offset = at - i128::from(w.trace_start_ns);
+        #[expect(clippy::cast_precision_loss, reason = "for people")]
+        let (s, len_s) = (offset as f64 / 1e9, (w.trace_end_ns - w.trace_start_ns) as f64 / 1e9);
+        match u64::try_from(at) {
+            Ok(at) if trace.span_ns().is_some() && (w.trace_start_ns..=w.trace_end_ns).contains(&at) => Ok(at),
+            _ if offset < 0 => Err(format!("{text:?} is {:.3} s before the trace's start", -s)),
+            _ => Err(format!("{text:?} is {s:.3} s after the trace's start; the trace is {len_s:.3} s long")),
+        }
     }
 
     /// Whether the range begins or ends within the trace.
@@ -212,8 +267,23 @@ impl Window {
 
     /// Whether an instant is within the range.
     #[must_use]
+    #[inline]
     pub fn holds(&self, ts_ns: u64) -> bool {
         (self.from_ns..self.to_ns).contains(&ts_ns)
+    }
+}
+
+/// A point of time that a person typed, on the clock of a trace, which it may lie outside of.
+fn on_clock(trace: &Trace, trace_start_ns: u64, text: &str) -> Result<i128, String> {
+    let start = i128::from(trace_start_ns);
+    match parse_when(text).map_err(|e| e.to_string())? {
+        When::Offset(ns) => Ok(start + i128::from(ns)),
+        When::Wall(unix) => {
+            let start_unix = start_unix_ns(trace, trace_start_ns).ok_or_else(|| {
+                format!("the trace does not know its wall-clock time: give {text:?} as an offset from its start")
+            })?;
+            Ok(start + i128::from(unix) - i128::from(start_unix))
+        }
     }
 }
 
@@ -250,6 +320,17 @@ mod tests {
         for text in ["", "s", "-5s", "5x", "1.2.3s", "5 s", "1e400", "99999999999h", "12s5", "nan"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_by_what_it_should_be() {
+        let length = |text| parse_duration(text).unwrap_err().to_string();
+        assert_eq!(length("-5s"), "the length of time \"-5s\" is negative");
+        let day = length("2026-01-01");
+        assert!(day.starts_with("cannot read the length of time \"2026-01-01\"") && !day.contains("wall"), "{day}");
+        let time = |text| parse_when(text).unwrap_err().to_string();
+        assert!(time("-5s").starts_with("the time \"-5s\" is negative: offsets count from"), "{}", time("-5s"));
+        assert!(time("--to").starts_with("cannot read the time \"--to\": give an offset"), "{}", time("--to"));
     }
 
     #[test]
@@ -309,5 +390,12 @@ mod tests {
         assert!(w(None, None, Some("0s")).unwrap_err().starts_with("the range is empty"));
         assert!(w(Some("11s"), None, None).unwrap_err().starts_with("the range is empty"));
         assert!(w(Some("soon"), None, None).unwrap_err().starts_with("cannot read the time \"soon\""));
+
+        let at = |text| Window::parse_instant(&trace, text);
+        assert_eq!(at("2.5s"), Ok(102_500_000_000));
+        assert_eq!(at("10s"), Ok(110 * second));
+        assert_eq!(at("2026-01-01T00:00:03Z"), Ok(103 * second));
+        assert_eq!(at("11s").unwrap_err(), "\"11s\" is 11.000 s after the trace's start; the trace is 10.000 s long");
+        assert!(at("2025-12-31T23:59:59Z").unwrap_err().ends_with("is 1.000 s before the trace's start"));
     }
 }

@@ -1,9 +1,10 @@
 //! Numbers, times and texts as people read them.
 
-use ingero_replay::program::one_line;
+use ingero_format::one_line;
 
 /// A number in groups of three digits.
-pub(crate) fn grouped(number: u64) -> String {
+#[must_use]
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -16,26 +17,50 @@ pub(crate) fn grouped(number: u64) -> String {
 }
 
 /// A number with its noun, in the plural unless it is one.
-pub(crate) fn count(number: u64, noun: &str) -> String {
+#[must_use]
+pub fn count(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", grouped(number))
 }
 
 /// Seconds to the nanosecond, of a time that may lie before the start.
-pub(crate) fn seconds(ns: i128) -> String {
+#[must_use]
+pub fn seconds(ns: i128) -> String {
     let (sign, ns) = (if ns < 0 { "-" } else { "" }, ns.unsigned_abs());
     format!("{sign}{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
+/// A length of time to three places, in the unit that suits it.
+#[must_use]
+pub fn length(ns: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "three places are shown")]
+    let exact = ns as f64;
+    let (value, unit) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        // What would be rounded to a thousand of a unit is one of the next.
+        1_000..999_500 => (exact / 1e3, "µs"),
+        999_500..999_500_000 => (exact / 1e6, "ms"),
+        _ => (exact / 1e9, "s"),
+    };
+    let places = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.places$} {unit}")
+}
+
 /// One number in terms of another, to two places.
-pub(crate) fn ratio(bytes: u64, of: u64) -> String {
+#[must_use]
+pub fn ratio(bytes: u64, of: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "two places are shown")]
     let ratio = bytes as f64 / of as f64;
     if of == 0 { "-".to_owned() } else { format!("{ratio:.2}") }
 }
 
 /// A text in quotes where it would be ambiguous without.
-pub(crate) fn quoted(text: &str) -> String {
+#[must_use]
+pub fn quoted(text: &str) -> String {
     let plain = |c: char| !c.is_whitespace() && c != '"' && c != '\\';
     if !text.is_empty() && text.chars().all(plain) && one_line(text) == text {
         return text.to_owned();
@@ -44,7 +69,8 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// Breaks a text into lines of at most `width` characters, at spaces where there are any.
-pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+#[must_use]
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut len = 0;
     for word in text.split(' ') {
@@ -85,6 +111,9 @@ mod tests {
         assert_eq!(count(2000, "event"), "2,000 events");
         assert_eq!(seconds(1_500_000_001), "1.500000001");
         assert_eq!(seconds(-1), "-0.000000001");
+        let lengths = [0, 999, 1_000, 12_340, 999_499, 999_500, 1_500_000, 999_600_000, 61_000_000_000].map(length);
+        let expected = ["0 ns", "999 ns", "1.00 µs", "12.3 µs", "999 µs", "1.00 ms", "1.50 ms", "1.00 s", "61.0 s"];
+        assert_eq!(lengths, expected);
         assert_eq!(ratio(3, 2), "1.50");
         assert_eq!(ratio(3, 0), "-");
     }

@@ -86,7 +86,7 @@ fn recording() -> Vec<u8> {
     f.waking(START + 900, 1, other, helper, 0);
     f.call(START + 2 * SECOND + 7, 0, main, func, 250);
     let probe = f.writer().string("sched_switch");
-    f.push(START + 7 * SECOND, 1, Loss { to_ns: START + 8 * SECOND, probe, cause: 0, count: Some(17) });
+    f.push(START + 7 * SECOND, 1, Loss { to_ns: START + 8 * SECOND, probe, cause: 0, count: Some(17), of_host: None });
     f.into_bytes()
 }
 
@@ -146,7 +146,8 @@ fn dump_as_json_is_one_object_a_line() {
         call["fields"],
         serde_json::json!({
             "task": { "pid": 41, "tid": 41, "name": "python3" }, "func": "cudaLaunchKernel", "dur_ns": 250,
-            "end": "returned", "result": 0, "ptr": null, "ptr2": null, "bytes": null, "copy": null, "stream": null
+            "end": "returned", "result": 0, "ptr": null, "ptr2": null, "bytes": null, "copy": null, "stream": null,
+            "device": null
         })
     );
     let renamed = lines.iter().rfind(|l| l["kind"] == "task_name").unwrap();
@@ -165,7 +166,13 @@ fn dump_cuts_by_time_kind_and_process() {
     assert_eq!(dump(&["--only", "sched_waking,call", "--only", "clock"]), 3);
     assert_eq!(dump(&["--pid", "50"]), 2);
     assert_eq!(dump(&["--pid", "50", "--pid", "41"]), 25);
-    assert_eq!(dump(&["--pid", "41", "--only", "call", "--from", "3s"]), 0);
+    let nothing = replay(&["dump", &run, "--pid", "41", "--only", "call", "--from", "3s"]);
+    assert_eq!((nothing.status, nothing.out.as_str()), (0, ""));
+    assert!(
+        nothing.err.contains("no event of the kind call of the chosen processes from 3.000000000 s on"),
+        "{}",
+        nothing.err
+    );
 }
 
 #[test]
@@ -229,6 +236,108 @@ fn inspect_describes_the_file_in_eighty_columns() {
 }
 
 #[test]
+fn inspect_lists_every_chunk_when_asked() {
+    let files = Files::new();
+    let run = files.put("run.igt", &recording());
+    let out = replay(&["inspect", &run, "--chunks"]).ok();
+    let list: Vec<&str> = out.lines().skip_while(|l| *l != "chunks").skip(2).collect();
+    let trace = Trace::open(files.path("run.igt")).unwrap();
+    assert_eq!(list.len(), trace.chunks().len());
+    let of_switches = list.iter().filter(|l| l.contains(" sched_switch ")).count();
+    assert_eq!(of_switches, trace.blocks().iter().filter(|b| b.header.kind == 1).count());
+    for (line, chunk) in list.iter().zip(trace.chunks()) {
+        assert!(line.contains(&format!(" {:#x} ", chunk.offset)), "{line}");
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+}
+
+/// What everybody does half-way: main sleeps on a futex that its helper ends, a worker waits for the CPU that a
+/// neighbour has, and nothing is known of CPU 3.
+fn scene() -> Vec<u8> {
+    let mut f = Fixture::new();
+    f.writer().set_meta("cpus", "4");
+    f.writer().set_meta("machine", "x86_64");
+    let (main, helper, worker, neighbour) = (f.task(41, 41), f.task(41, 44), f.task(50, 50), f.task(60, 60));
+    let sync = f.func("cudaStreamSynchronize", Layer::Runtime, Class::Sync);
+    for (task, name) in [(main, "python3"), (worker, "worker"), (neighbour, "cat \u{202e}\n")] {
+        let name = f.writer().string(name);
+        f.push(1, NO_CPU, Name { task, name, source: 0 });
+    }
+    let ms = |ms: u64| START + ms * 1_000_000;
+    f.switch(ms(0), 0, TaskId(0), 0, main);
+    f.switch(ms(0), 1, TaskId(0), 0, worker);
+    f.call(ms(1), 0, main, sync, 60_000_000);
+    let blocks = ingero_format::catalog::Switch {
+        prev: main,
+        prev_state: 1,
+        prev_prio: None,
+        next: helper,
+        next_prio: None,
+        syscall: Some(202),
+        throttled: None,
+    };
+    f.push(ms(2), 0, blocks);
+    f.switch(ms(10), 1, worker, 0x100, neighbour);
+    let brief = f.task(70, 70);
+    f.switch(ms(20), 2, brief, 0x10, TaskId(0));
+    f.waking(ms(60), 0, helper, main, 0);
+    f.switch(ms(61), 0, helper, 1, main);
+    f.switch(ms(90), 1, neighbour, 1, worker);
+    f.switch(ms(100), 0, main, 1, TaskId(0));
+    f.into_bytes()
+}
+
+#[test]
+fn a_moment_shows_each_thread_and_cpu_and_why_it_waits() {
+    let files = Files::new();
+    let run = files.put("run.igt", &scene());
+    let out = replay(&["at", &run, "50ms"]).ok();
+    let expected = format!(
+        "{run} at 0.050000000 s
+\"for 2 ms of 8 ms\": for 2 ms already, 8 ms in all
+
+on the CPUs (2 of 4 run a thread)
+   0  [41/44]               runs for 48.0 ms of 59.0 ms
+   1  cat \\u{{202e}}\\n[60]    runs for 40.0 ms of 80.0 ms
+   2  idle
+   3  not known
+
+runnable: wait for a CPU (1)
+  worker[50]                waits for cpu 1 for 40.0 ms of 80.0 ms; behind cat \\u{{202e}}\\n[60]; was
+                            preempted
+
+throttled: held back by a CPU quota (0)
+
+blocked (1)
+  python3[41]               in futex for 48.0 ms of 58.0 ms; then woken by [41/44]; in
+                            cudaStreamSynchronize for 49.0 ms
+"
+    );
+    assert_eq!(out, expected);
+
+    let one = replay(&["at", &run, "0.05", "--pid", "50"]).ok();
+    assert!(one.contains("worker[50]") && one.contains("   0  [41/44]"), "{one}");
+    assert!(!one.contains("python3[41]"), "{one}");
+}
+
+#[test]
+fn play_prints_what_dump_prints_from_where_it_is_told() {
+    let files = Files::new();
+    let run = files.put("run.igt", &recording());
+    let played = replay(&["play", &run, "--speed", "1e9", "--at", "3s", "--to", "2026-01-01T00:00:06Z"]).ok();
+    assert_eq!(played, replay(&["dump", &run, "--from", "3s", "--to", "6s"]).ok());
+    let only = ["--only", "sched_switch", "--pid", "41", "--format", "json"];
+    let played = replay(&[&["play", &run, "--speed", "1e9"], &only[..]].concat()).ok();
+    assert_eq!(played, replay(&[&["dump", &run], &only[..]].concat()).ok());
+
+    let begun = std::time::Instant::now();
+    let played = replay(&["play", &run, "--at", "9s", "--to", "9.5s", "--speed", "0.000002"]).ok();
+    // The switch-out comes 499 ns after the switch-in: a quarter of a second at this speed.
+    assert_eq!(played.lines().count(), 2);
+    assert!(begun.elapsed().as_millis() >= 249, "{:?}", begun.elapsed());
+}
+
+#[test]
 fn verify_accepts_only_what_is_whole_and_complete() {
     let files = Files::new();
     let run = files.put("run.igt", &recording());
@@ -283,6 +392,7 @@ fn verify_finds_every_flipped_bit() {
         let mut bad = bytes.clone();
         bad[at] ^= 1 << (at % 8);
         let ran = replay(&["verify", &files.put("bad.igt", &bad)]);
+        assert_eq!(ran.status, 1, "byte {at} of {}", bytes.len());
         ran.failed(1);
     }
 }
@@ -315,8 +425,9 @@ fn verify_counts_what_a_lost_header_took_with_it() {
 #[test]
 fn a_cut_file_shows_what_is_whole_and_says_so() {
     let files = Files::new();
-    let bytes = recording();
-    let run = files.put("cut.igt", &bytes[..bytes.len() * 2 / 3]);
+    let (bytes, blocks) = recording_and_blocks(&files);
+    // In the midst of the last block of switches: how far in that is depends on the schema before it.
+    let run = files.put("cut.igt", &bytes[..blocks.last().unwrap().0 + 20]);
     for (command, status) in [("dump", 2), ("inspect", 2), ("verify", 1)] {
         let ran = replay(&[command, &run]);
         let note = ran.failed(status);
@@ -360,7 +471,7 @@ fn what_cannot_be_understood_is_refused_in_one_line() {
     let run = files.put("run.igt", &recording());
     for (args, needle) in [
         (&["dump", &run, "--from", "soon"][..], "cannot read the time \"soon\""),
-        (&["dump", &run, "--since", "-3s"], "unexpected argument '-3'"),
+        (&["dump", &run, "--since", "-3s"], "the length of time \"-3s\" is negative"),
         (&["dump", &run, "--from", "99s"], "the range is empty"),
         (&["dump", &run, "--from", "1s", "--since", "1s"], "cannot be used with"),
         (&["dump", &run, "--pid", "77"], "no process 77 in "),
@@ -371,7 +482,16 @@ fn what_cannot_be_understood_is_refused_in_one_line() {
         (&["dump"], "<FILE>"),
         (&["verify"], "<FILE>"),
         (&[], "requires a subcommand"),
-        (&["play"], "unrecognized subcommand 'play'"),
+        (&["rewind"], "unrecognized subcommand 'rewind'"),
+        (&["play", &run, "--at", "0.1s", "--to", "0.05s"], "nothing lies between --at 0.1s and --to 0.05s"),
+        (&["play", &run, "--speed", "0"], "cannot play at the speed \"0\""),
+        (&["play", &run, "--at", "11s"], "\"11s\" is 11.000 s after the trace's start"),
+        (&["play", &run, "--only", "calls"], "no kind of event is called \"calls\""),
+        (&["at", &run, "soon"], "cannot read the time \"soon\""),
+        (&["at", &run, "2025-12-31T23:59:00Z"], "is 60.000 s before the trace's start"),
+        (&["at", &run, "2s", "--pid", "77"], "no process 77 in "),
+        (&["at", &run], "<TIME>"),
+        (&["at", "2s", &run], "2s: this is a time and no file; the file comes first"),
     ] {
         let ran = replay(args);
         let message = ran.failed(2);
@@ -385,4 +505,63 @@ fn help_and_version_are_printed() {
     assert!(replay(&["--help"]).ok().contains("verify"));
     assert!(replay(&["dump", "--help"]).ok().contains("--since"));
     assert!(replay(&["--version"]).ok().starts_with("ingero-replay "));
+}
+
+#[test]
+fn what_matches_nothing_says_what_was_asked_and_what_there_is() {
+    let files = Files::new();
+    let path = files.put("run.igt", &recording());
+    for command in ["dump", "play"] {
+        let begin = if command == "dump" { "--from" } else { "--at" };
+        let ran = replay(&[command, &path, "--only", "oom_kill,mm_page_alloc", begin, "1s"]);
+        assert_eq!((ran.status, ran.out.as_str()), (0, ""));
+        let said = ran.err.trim_end();
+        let asked = ["oom_kill", "mm_page_alloc", " or ", " from 1.000000000 s on is in "]
+            .iter()
+            .all(|part| said.contains(part));
+        assert!(asked && said.contains("sched_switch") && said.contains(" events from 0.000000000 s to "), "{said}");
+        // Something that matches says nothing.
+        let pace: &[&str] = if command == "play" { &["--speed", "1000"] } else { &[] };
+        assert_eq!(replay(&[&[command, &path, "--only", "call", begin, "0s"], pace].concat()).err, "");
+    }
+}
+
+#[test]
+fn a_begin_before_the_first_event_shows_what_stands_there() {
+    let mut f = Fixture::new();
+    let task = f.task(7, 7);
+    let name = f.writer().string("early");
+    f.push(90, NO_CPU, Name { task, name, source: 3 });
+    f.switch(1_000, 0, TaskId(0), 0, task);
+    f.switch(2_000, 0, task, 1, TaskId(0));
+    let files = Files::new();
+    let path = files.put("run.igt", &f.into_bytes());
+    let all = replay(&["dump", &path]).ok();
+    assert!(all.trim_start().starts_with("-0.000000910"), "{all}");
+    assert_eq!(replay(&["dump", &path, "--from", "-1s"]).ok(), all);
+    assert_eq!(replay(&["dump", &path, "--from", "-910ns", "--to", "1us"]).ok().lines().count(), 2);
+    assert_eq!(replay(&["dump", &path, "--from", "-909ns"]).ok().lines().count(), 2);
+    // Nothing happens there.
+    let refused = replay(&["play", &path, "--at", "-1s"]);
+    assert!(refused.failed(2).contains("is negative: offsets count from the trace's first event"), "{}", refused.err);
+}
+
+#[test]
+fn a_moment_in_which_events_were_lost_says_so() {
+    let mut f = Fixture::new();
+    let task = f.task(7, 7);
+    f.switch(0, 0, TaskId(0), 0, task);
+    let probe = f.writer().string("sched_switch");
+    f.push(
+        300_000_000,
+        2,
+        ingero_format::catalog::Loss { to_ns: 600_000_000, probe, cause: 0, count: Some(9), of_host: None },
+    );
+    f.switch(1_000_000_000, 0, task, 1, TaskId(0));
+    let files = Files::new();
+    let path = files.put("run.igt", &f.into_bytes());
+    let told = |at: &str| replay(&["at", &path, at]).ok().split_whitespace().collect::<Vec<_>>().join(" ");
+    let lost = "EVENTS LOST here, 0.300000000 s to 0.600000000 s: 9 sched_switch events of CPU 2 (ring-full); who ran and who waited is not known";
+    assert!(told("450ms").contains(lost) && !told("450ms").contains("runs"), "{}", told("450ms"));
+    assert!(!told("100ms").contains("LOST") && !told("900ms").contains("LOST"));
 }

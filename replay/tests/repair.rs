@@ -7,11 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ingero_format::catalog::{Body, Call, Class, END_RETURNED, Layer, Loss, NO_CPU, Name, TaskId};
+use ingero_format::catalog::{Body, Call, Class, END_RETURNED, Kind, Layer, Loss, NO_CPU, Name, TaskId};
 use ingero_format::layout::{CHUNK_BLOCK, CHUNK_HEADER_LEN, CHUNK_SCHEMA, CHUNK_STRINGS, CHUNK_TASKS};
 use ingero_format::{Batch, IndexEntry, Trace};
-use ingero_replay::Merge;
 use ingero_replay::fixture::Fixture;
+use ingero_replay::{Cpus, Merge, OffCpu, Sink, Timeline, Undivided};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -98,7 +98,7 @@ fn rows(trace: &Trace) -> Vec<(u16, Vec<u64>)> {
         if trace.read_block(b, &mut batch, None).is_ok() {
             let ids: Vec<u8> = trace.stored_columns(b).unwrap().iter().map(|c| c.id).collect();
             for row in 0..batch.rows() {
-                out.push((b.header.kind, ids.iter().map(|&id| batch.column(id).unwrap()[row]).collect()));
+                out.push((b.header.kind, ids.iter().map(|&id| batch.column(id).unwrap().get(row).unwrap()).collect()));
             }
         }
     }
@@ -136,6 +136,36 @@ fn a_file_cut_anywhere_keeps_its_whole_blocks() {
     }
 }
 
+/// What is missing from a damaged file is missing from what is made of it: the same stretches, that hide the same.
+#[test]
+fn what_was_lost_with_the_end_stays_lost() {
+    type Part = (String, u64, u64, Option<u64>, Option<u32>, bool);
+    let parts = |trace: &Trace| -> Vec<Part> {
+        let lost = ingero_replay::lost(trace, &[]);
+        let mut all: Vec<Part> =
+            lost.into_iter().map(|l| (l.what, l.from_ns, l.to_ns, l.count, l.cpu, l.hides)).collect();
+        all.sort();
+        all
+    };
+    let files = Files::new();
+    let bytes = recording();
+    let mut hidden = 0;
+    for cut in (33..bytes.len()).step_by(97) {
+        let before = parts(&opened(&files, &bytes[..cut]));
+        let (_, repaired) = files.repaired(&bytes[..cut]);
+        assert_eq!(parts(&repaired), before, "cut at {cut}");
+        hidden += before.iter().filter(|p| p.5 && p.0 == "call").count();
+        let knows_when = ingero_replay::known_span(&repaired).is_some_and(|(_, end_ns)| end_ns > 0);
+        assert!(!knows_when || before.iter().all(|p| p.2 > 0), "cut at {cut}: {before:?}");
+    }
+    assert!(hidden > 0, "calls end before switches do somewhere");
+    let verified = replay(&["verify", &files.path("good.igt")]).out;
+    assert!(
+        verified.contains("lost before this file was written") && !verified.contains("while recording"),
+        "{verified}"
+    );
+}
+
 #[test]
 fn flipped_bits_cost_their_blocks() {
     let files = Files::new();
@@ -167,6 +197,43 @@ fn a_lost_block_becomes_a_loss_with_its_time_and_count() {
 }
 
 #[test]
+fn a_kind_that_cannot_be_read_is_not_said_to_be_absent() {
+    let files = Files::new();
+    let mut bytes = recording();
+    for block in opened(&files, &bytes).chunks().iter().filter(|c| c.header.kind == 1) {
+        bytes[payload(block).end - 1] ^= 4;
+    }
+    let ran = replay(&["dump", &files.put("bad.igt", &bytes), "--only", "sched_switch"]);
+    assert!(ran.err.contains("no event of the kind sched_switch can be read from"), "{}", ran.err);
+    assert!(ran.err.contains("whose blocks have 450 events"), "{}", ran.err);
+}
+
+#[test]
+fn an_event_keeps_its_time_though_the_first_ones_are_lost() {
+    let files = Files::new();
+    let times = |path: &str, json: &[&str]| -> Vec<String> {
+        let args = [&["dump", path], json].concat();
+        let lines = Command::new(env!("CARGO_BIN_EXE_ingero-replay")).args(args).output().unwrap().stdout;
+        String::from_utf8(lines).unwrap().lines().filter(|l| !l.contains(" loss ")).map(str::to_owned).collect()
+    };
+    // Whatever the recording began with.
+    for first in 1..4 {
+        let mut bytes = recording();
+        let whole = opened(&files, &bytes);
+        for block in whole.chunks().iter().filter(|c| c.header.chunk_type == CHUNK_BLOCK).take(3 * first) {
+            bytes[payload(block).end - 1] ^= 4;
+        }
+        let (said, trace) = files.repaired(&bytes);
+        assert!(!said.contains("none lost"), "{said}");
+        let damaged = files.put("damaged.igt", &bytes);
+        let before = times(&damaged, &[]);
+        assert!(before.len() > 50, "{}", before.len());
+        assert_eq!(times(trace.path(), &[]), before);
+        assert_eq!(trace.span_ns(), opened(&files, &bytes).span_ns());
+    }
+}
+
+#[test]
 fn a_missing_footer_is_made_anew() {
     let files = Files::new();
     let bytes = recording();
@@ -175,7 +242,10 @@ fn a_missing_footer_is_made_anew() {
     let (said, trace) = files.repaired(&bytes[..end]);
     // Nothing tells whether more was to come.
     assert_eq!(said, "450 events kept, what came after the last one is unknown");
-    assert_eq!(losses(&trace).len(), 1);
+    // Calls end before switches do: from there on they may be missing, and behind the last event anything.
+    let all = losses(&trace);
+    let missing: Vec<(&str, Option<u64>)> = all.iter().map(|(_, l)| (trace.string(l.probe), l.count)).collect();
+    assert_eq!(missing, [("call", None), ("damaged file", None)]);
     // With a footer whose index is broken it is known that nothing is lost.
     let mut bad = bytes.clone();
     bad[end + CHUNK_HEADER_LEN + 5] ^= 1;
@@ -266,9 +336,12 @@ fn nothing_is_overwritten_and_nothing_is_left_behind() {
     let mode = std::fs::metadata(Path::new(&taken)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(names(), before);
-    // In place: the whole file takes the broken one's name.
-    assert_eq!(replay(&["repair", &bad, "-o", &bad, "--force"]).status, 0);
-    assert_eq!(replay(&["verify", &bad]).status, 0);
+    // Not in place: what is broken may be read by something better one day.
+    let broken = std::fs::read(&bad).unwrap();
+    let ran = replay(&["repair", &bad, "-o", &bad, "--force"]);
+    assert_eq!(ran.status, 2);
+    assert!(ran.err.contains("bad.igt: is what is read, and would be lost; choose another name"), "{}", ran.err);
+    assert_eq!(std::fs::read(&bad).unwrap(), broken);
 }
 
 /// A long call is noted before it returns, so that a kill does not lose it.
@@ -289,6 +362,7 @@ fn what_was_noted_of_an_open_call_gives_way_to_the_call() {
         bytes: None,
         copy: None,
         stream: None,
+        device: None,
     };
     f.push(SECOND, 0, call(func, None));
     f.push(SECOND, 0, call(other, None));
@@ -305,4 +379,48 @@ fn what_was_noted_of_an_open_call_gives_way_to_the_call() {
     // What shows rows of any kind shows the same.
     let shown = replay(&["dump", &files.path("calls.igt"), "--only", "call"]);
     assert_eq!(shown.out.lines().count(), 3, "{}", shown.out);
+}
+
+/// What a walk makes of the wakes: the same of a damaged file and of what is made of it.
+#[test]
+fn stays_are_the_same_where_all_wakes_were_damaged() {
+    #[derive(Default)]
+    struct Told(Vec<String>);
+    impl Sink for Told {
+        fn off_cpu(&mut self, stay: &OffCpu, _: &Cpus) {
+            self.0.push(format!("{stay:?}"));
+        }
+        fn undivided(&mut self, part: &Undivided) {
+            self.0.push(format!("{part:?}"));
+        }
+    }
+    let mut f = Fixture::with_rows(16);
+    let (a, b) = (f.task(41, 41), f.task(42, 42));
+    for i in 0..60u64 {
+        let ts = SECOND + i * SECOND / 100;
+        f.switch(ts, 0, TaskId(0), 0, a);
+        // Two CPUs' clocks: the wake may stand before the switch-out that it belongs to.
+        let early = if i % 2 == 0 { 0 } else { 1_500 };
+        f.waking(ts + 2_000 - early, 1, b, a, 0);
+        if i % 3 == 0 {
+            f.wakeup(ts + 2_010 - early, 0, a, 0);
+        }
+        f.switch(ts + 1_000, 0, a, 1, TaskId(0));
+    }
+    let whole = f.into_bytes();
+    let files = Files::new();
+    let mut bad = whole.clone();
+    for chunk in opened(&files, &whole).chunks().iter().filter(|c| c.header.kind == Kind::Waking as u16) {
+        if chunk.header.chunk_type == CHUNK_BLOCK {
+            bad[payload(chunk).start] ^= 0xff;
+        }
+    }
+    let (_, repaired) = files.repaired(&bad);
+    let [damaged, repaired] = [opened(&files, &bad), repaired].map(|trace| {
+        let mut told = Told::default();
+        Timeline::new(&trace).run(&mut told);
+        told.0
+    });
+    assert!(damaged.iter().any(|s| s.starts_with("Undivided")) && damaged.len() > 60, "{damaged:?}");
+    assert_eq!(damaged, repaired);
 }

@@ -1,111 +1,91 @@
 //! `compact`: the same events in a smaller file.
 
-use std::ffi::OsString;
-use std::io::{BufWriter, Write};
+use std::fs::File;
+use std::io::{BufWriter, Seek, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use ingero_format::catalog::{Kind, event_kind};
-use ingero_format::layout::MAX_ROWS;
-use ingero_format::{Trace, TraceWriter, WriterOptions};
-use ingero_replay::Merge;
+use ingero_format::Trace;
+use ingero_format::one_line;
+use ingero_replay::output::PendingFile;
 use ingero_replay::program::Ending;
+use ingero_replay::recompress;
 
+use super::kinds_called;
 use crate::args::CompactArgs;
-use crate::wording::{count, grouped, ratio};
+use ingero_replay::wording::{count, grouped, ratio};
 
-/// zstd's strongest level that needs no special memory to read.
-const LEVEL: i32 = 19;
-/// Events between two steps of the progress bar.
-const STEP: u64 = 1 << 14;
+/// Where the smaller file goes.
+enum Target {
+    File(PendingFile),
+    /// Standard output, once it is whole: until then it is kept in a file without a name.
+    Out(File),
+}
+
+impl Target {
+    fn new(args: &CompactArgs) -> Result<Self> {
+        if args.output == Path::new("-") {
+            return Ok(Self::Out(tempfile::tempfile().context("cannot make a temporary file")?));
+        }
+        Ok(Self::File(PendingFile::create(&args.output, args.force)?))
+    }
+
+    fn writer(&self) -> Result<File> {
+        match self {
+            Self::File(file) => Ok(file.writer()?),
+            Self::Out(file) => file.try_clone().context("cannot write"),
+        }
+    }
+}
 
 pub(super) fn run(trace: &Trace, args: &CompactArgs, out: &mut impl Write) -> Result<Ending> {
-    check(trace)?;
-    let output = args.output.canonicalize().unwrap_or_else(|_| args.output.clone());
-    let shown = args.output.display();
-    match output.symlink_metadata() {
-        Ok(meta) if !meta.is_file() => bail!("--output {shown}: is there and is no regular file"),
-        Ok(_) if !args.force => bail!("--output {shown}: exists already; choose another name or add --force"),
-        _ => {}
-    }
-    // Under a name of its own until it is complete, readable by its owner alone.
-    let folder = output.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut prefix = OsString::from(".");
-    prefix.push(output.file_name().unwrap_or_default());
-    let file = tempfile::Builder::new()
-        .prefix(&prefix)
-        .suffix(".tmp")
-        .tempfile_in(folder)
-        .with_context(|| format!("creating a file in {}", folder.display()))?;
-    let events: u64 = trace.blocks().iter().map(|b| u64::from(b.header.rows)).sum();
+    recompress::check(trace)?;
+    let without = kinds_called(trace, &args.no)?;
+    let target = Target::new(args)?;
+    let rows = |left_out: bool| -> u64 {
+        let blocks = trace.blocks().iter().filter(|b| without.contains(&b.header.kind) == left_out);
+        blocks.map(|b| u64::from(b.header.rows)).sum()
+    };
+    let (events, left_out) = (rows(false), rows(true));
     let bar = if args.quiet { ProgressBar::hidden() } else { ProgressBar::new(events) };
     if let Ok(style) = ProgressStyle::with_template("compacting {wide_bar} {human_pos}/{human_len} {eta}") {
         bar.set_style(style);
     }
-    let bytes = rewrite(trace, BufWriter::new(file.as_file()), &bar)?;
+    let mut bytes =
+        recompress::rewrite(trace, &without, BufWriter::new(target.writer()?), |done| bar.set_position(done))?;
     bar.finish_and_clear();
-    let named = if args.force { file.persist(&output) } else { file.persist_noclobber(&output) };
-    named.map_err(|e| e.error).with_context(|| format!("renaming to {shown}"))?;
+    let before = trace.len_bytes();
+    // What was compacted already may come out larger by some words.
+    let larger = bytes > before && without.is_empty();
+    if larger {
+        let mut copy = target.writer()?;
+        copy.set_len(0)?;
+        copy.rewind()?;
+        bytes = std::io::copy(&mut File::open(&args.file.file)?, &mut copy)?;
+    }
+    match target {
+        Target::File(file) => file.publish()?,
+        Target::Out(mut file) => {
+            file.rewind().context("cannot read what was written")?;
+            // What is said of it would be taken for a part of it.
+            std::io::copy(&mut file, out).context("cannot write")?;
+            return Ok(Ending::Done);
+        }
+    }
     if !args.quiet {
-        let before = trace.len_bytes();
         writeln!(
             out,
-            "{shown}: {}, {} bytes per event (before: {} bytes, {})",
+            "{}: {}, {} bytes per event (before: {} bytes, {}){}{}",
+            one_line(&args.output.display().to_string()),
             count(bytes, "byte"),
             ratio(bytes, events),
             grouped(before),
-            ratio(before, events)
+            ratio(before, events + left_out),
+            if left_out > 0 { format!("; {} left out", count(left_out, "event")) } else { String::new() },
+            if larger { "; it was as small as it gets: this is a copy" } else { "" }
         )
         .context("cannot write")?;
     }
     Ok(Ending::Done)
-}
-
-/// Refuses what could not be rewritten whole: the result would hide what is missing.
-fn check(trace: &Trace) -> Result<()> {
-    let path = trace.path();
-    if !trace.complete() || !trace.damage().is_empty() {
-        bail!("{path} is cut off or damaged, and a compacted copy would not show it; see ingero-replay verify {path}");
-    }
-    for kind in trace.schema() {
-        let known = Kind::from_number(kind.number).map(event_kind);
-        let rows = trace.blocks().iter().any(|b| b.header.kind == kind.number && b.header.rows > 0);
-        let columns = |id: u8| known.is_some_and(|k| k.columns.iter().any(|c| c.id == id));
-        if rows && !kind.columns.iter().all(|c| columns(c.id)) {
-            bail!("{path} has events ({}) that this build does not know in full; use a newer ingero", kind.name);
-        }
-    }
-    Ok(())
-}
-
-/// Writes all events anew and returns the bytes that they take.
-fn rewrite(trace: &Trace, out: impl Write, bar: &ProgressBar) -> Result<u64> {
-    let options = WriterOptions { level: LEVEL, seal_rows: MAX_ROWS, thorough: true, seal_ns: u64::MAX };
-    let mut writer = TraceWriter::new(out, options)?;
-    for (key, value) in trace.meta_entries() {
-        writer.set_meta(key, value);
-    }
-    for (id, text) in trace.strings().iter().enumerate().skip(1) {
-        if writer.string(text).index() != id {
-            bail!("{}: string {id} ({text:?}) stands twice in its dictionary", trace.path());
-        }
-    }
-    for &task in trace.tasks().iter().skip(1) {
-        writer.task(task);
-    }
-    for function in trace.functions() {
-        writer.function(function.clone());
-    }
-    let mut merge = Merge::new(trace);
-    for (event, number) in merge.by_ref().zip(1u64..) {
-        writer.push_any(event.ts_ns, event.cpu, &event.body)?;
-        if number % STEP == 0 {
-            bar.set_position(number);
-        }
-    }
-    if let Some(lost) = merge.into_lost().pop() {
-        return Err(lost.error.into());
-    }
-    Ok(writer.finish()?.1.bytes)
 }

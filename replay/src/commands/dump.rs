@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write;
+use std::ops::ControlFlow;
 
 use anyhow::{Context, Result};
 use ingero_format::catalog::{CPU, FuncId, NO_CPU, NULL, StrId, TS, TaskId, Unit, Word};
-use ingero_format::{ColumnSchema, KindSchema, Trace};
-use ingero_replay::program::{Ending, one_line};
-use ingero_replay::{Merge, Processes, Row};
+use ingero_format::{ColumnSchema, KindSchema, Trace, one_line};
+use ingero_replay::program::{Ending, say};
+use ingero_replay::{Merge, Row};
 
 use super::incomplete;
+use super::threads::Threads;
 use crate::args::Format;
-use crate::wording::{quoted, seconds};
+use ingero_replay::wording::{count, quoted, seconds};
 
 /// What to print of a trace.
 pub(super) struct Plan<'t> {
@@ -26,40 +28,120 @@ pub(super) struct Plan<'t> {
     pub(super) kinds: Option<BTreeSet<u16>>,
     /// Whether a task is wanted, by its id; none for all, and for events of no task.
     pub(super) tasks: Option<Vec<bool>>,
-    pub(super) processes: Processes,
+    pub(super) threads: Threads<'t>,
     pub(super) format: Format,
 }
 
 pub(super) fn run(plan: &Plan, out: &mut impl Write) -> Result<Ending> {
-    let wanted = |kind: u16| plan.kinds.as_ref().is_none_or(|kinds| kinds.contains(&kind));
-    let mut merge = Merge::rows(plan.trace, wanted);
-    if plan.from_ns > 0 || plan.to_ns.is_some() {
-        merge = merge.within(plan.from_ns, plan.to_ns.unwrap_or(u64::MAX));
-    }
-    if let Some(tasks) = &plan.tasks {
-        merge = merge.naming(tasks);
-    }
-    let mut line = String::new();
-    while let Some(row) = merge.next_row() {
-        if plan.to_ns.is_some_and(|to| row.ts_ns >= to) {
-            break;
-        }
-        // A block's kind that the schema lacks has no names to print.
-        let Some(kind) = plan.trace.kind_schema(row.kind) else { continue };
-        if row.ts_ns < plan.from_ns || !plan.concerns(kind, &row) {
-            continue;
-        }
-        line.clear();
-        match plan.format {
-            Format::Text => plan.text(&mut line, kind, &row),
-            Format::Json => plan.json(&mut line, kind, &row),
-        }
-        line.push('\n');
+    let walked = plan.walk(|_, line| {
         out.write_all(line.as_bytes()).context("cannot write")?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    if walked.is_empty() {
+        plan.say_nothing_matched();
     }
-    let lost = merge.lost();
-    let events = lost.iter().map(|l| u64::from(l.entry.header.rows)).sum();
-    Ok(incomplete(plan.trace, lost.len(), events))
+    Ok(walked.ending(plan.trace))
+}
+
+/// What a walk came to: how much was shown, and blocks that could not be read.
+pub(super) struct Walked {
+    shown: u64,
+    lost_blocks: usize,
+    lost_events: u64,
+}
+
+impl Walked {
+    /// What has to be said of the output.
+    pub(super) fn ending(&self, trace: &Trace) -> Ending {
+        incomplete(trace, self.lost_blocks, self.lost_events)
+    }
+
+    /// Whether nothing was shown.
+    pub(super) fn is_empty(&self) -> bool {
+        self.shown == 0
+    }
+}
+
+impl Plan<'_> {
+    /// Tells time and line of each event that is wanted, until `tell` has enough.
+    pub(super) fn walk(&self, mut tell: impl FnMut(u64, &str) -> Result<ControlFlow<()>>) -> Result<Walked> {
+        let wanted = |kind: u16| self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&kind));
+        let mut merge = Merge::rows(self.trace, wanted);
+        if self.from_ns > 0 || self.to_ns.is_some() {
+            merge = merge.within(self.from_ns, self.to_ns.unwrap_or(u64::MAX));
+        }
+        if let Some(tasks) = &self.tasks {
+            merge = merge.naming(tasks);
+        }
+        let (mut line, mut shown) = (String::new(), 0);
+        while let Some(row) = merge.next_row() {
+            // A block's kind that the schema lacks has no names to print.
+            let Some(kind) = self.trace.kind_schema(row.kind) else { continue };
+            if !self.concerns(kind, &row) {
+                continue;
+            }
+            line.clear();
+            match self.format {
+                Format::Text => self.text(&mut line, kind, &row),
+                Format::Json => self.json(&mut line, kind, &row),
+            }
+            line.push('\n');
+            shown += 1;
+            if tell(row.ts_ns, &line)?.is_break() {
+                break;
+            }
+        }
+        let lost = merge.lost();
+        let lost_events = lost.iter().map(|l| u64::from(l.entry.header.rows)).sum();
+        Ok(Walked { shown, lost_blocks: lost.len(), lost_events })
+    }
+}
+
+impl Plan<'_> {
+    /// Says, where nobody reads it as events, that none is as was asked, what was asked, and what there is.
+    pub(super) fn say_nothing_matched(&self) {
+        say("ingero-replay", &self.nothing_matched());
+    }
+
+    fn nothing_matched(&self) -> String {
+        let path = one_line(self.trace.path());
+        let rows: u64 = self.trace.blocks().iter().map(|b| u64::from(b.header.rows)).sum();
+        let Some((first_ns, last_ns)) = self.trace.span_ns().filter(|_| rows > 0) else {
+            return format!("{path} holds no events");
+        };
+        let mut asked = Vec::new();
+        if let Some(kinds) = &self.kinds {
+            let names: Vec<String> = kinds.iter().map(|&kind| one_line(self.trace.kind_name(kind))).collect();
+            asked.push(format!("of the kind {}", names.join(" or ")));
+        }
+        if self.tasks.is_some() {
+            asked.push("of the chosen processes".to_owned());
+        }
+        let begin = |ns: u64| seconds(self.relative(ns));
+        match (self.from_ns > 0, self.to_ns) {
+            (true, Some(to_ns)) => asked.push(format!("from {} s to {} s", begin(self.from_ns), begin(to_ns))),
+            (true, None) if self.from_ns > self.start_ns => asked.push(format!("from {} s on", begin(self.from_ns))),
+            (false, Some(to_ns)) => asked.push(format!("before {} s", begin(to_ns))),
+            _ => {}
+        }
+        let mut held: Vec<u16> =
+            self.trace.blocks().iter().map(|b| b.header).filter(|h| h.rows > 0).map(|h| h.kind).collect();
+        held.sort_unstable();
+        held.dedup();
+        // What nothing but damage keeps from being shown is there all the same.
+        let unreadable = asked.len() == 1 && self.kinds.iter().flatten().any(|kind| held.contains(kind));
+        let (place, whose) =
+            if unreadable { ("can be read from", "whose blocks have") } else { ("is in", "which has") };
+        let names: Vec<String> = held.into_iter().map(|kind| one_line(self.trace.kind_name(kind))).collect();
+        format!(
+            "no event {} {place} {path}, {whose} {} from {} s to {} s: {}",
+            asked.join(" "),
+            count(rows, "event"),
+            begin(first_ns),
+            begin(last_ns),
+            names.join(", ")
+        )
+    }
 }
 
 /// The columns of a kind behind time and CPU, with their words.
@@ -86,31 +168,16 @@ impl Plan<'_> {
         i128::from(ts_ns) - i128::from(self.start_ns)
     }
 
-    fn name(&self, task: TaskId, ts_ns: u64) -> Option<&str> {
-        self.processes.name_at(task, ts_ns).map(|name| self.trace.string(name))
-    }
-
-    /// A thread by the name of the moment: `python3[41]`, `python3[41/44]` (process, thread).
-    fn thread(&self, task: TaskId, ts_ns: u64) -> String {
-        let t = self.trace.task(task);
-        let name = one_line(self.name(task, ts_ns).unwrap_or_default());
-        match (t.tid, t.pid == t.tid) {
-            (0, _) => "idle".to_owned(),
-            (tid, true) => format!("{name}[{tid}]"),
-            (tid, false) => format!("{name}[{}/{tid}]", t.pid),
-        }
-    }
-
     fn text(&self, line: &mut String, kind: &KindSchema, row: &Row) {
         let time = seconds(self.relative(row.ts_ns));
         let cpu = if row.cpu == NO_CPU { "-".to_owned() } else { row.cpu.to_string() };
-        let whose = tasks(kind, row).next().map_or_else(|| "-".to_owned(), |task| self.thread(task, row.ts_ns));
+        let whose = tasks(kind, row).next().map_or_else(|| "-".to_owned(), |task| self.threads.label(task, row.ts_ns));
         // Writing to a string cannot fail.
         let _ = write!(line, "{time:>15} {cpu:>4}  {whose:<24} {:<18}", one_line(&kind.name));
         for (column, word) in fields(kind, row) {
             let Some(word) = word else { continue };
             let value = if column.is(Unit::Task) {
-                let thread = self.thread(TaskId::from_word(word), row.ts_ns);
+                let thread = self.threads.label(TaskId::from_word(word), row.ts_ns);
                 if thread.contains(' ') { quoted(&thread) } else { thread }
             } else {
                 quoted(&self.trace.show(column, word))
@@ -143,7 +210,7 @@ impl Plan<'_> {
         if column.is(Unit::Task) {
             let id = TaskId::from_word(word);
             let t = self.trace.task(id);
-            let name = self.name(id, ts_ns).map_or_else(|| "null".to_owned(), text);
+            let name = self.threads.name(id, ts_ns).map_or_else(|| "null".to_owned(), text);
             return format!("{{\"pid\":{},\"tid\":{},\"name\":{name}}}", t.pid, t.tid);
         }
         if column.is(Unit::Str) {

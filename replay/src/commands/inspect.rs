@@ -4,24 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use anyhow::{Context, Result};
-use ingero_format::Trace;
-use ingero_format::catalog::{Body, Kind};
+use ingero_format::catalog::{Body, Kind, NO_CPU};
 use ingero_format::layout::{
-    CHUNK_BLOCK, CHUNK_FUNCTIONS, CHUNK_HEADER_LEN, CHUNK_META, CHUNK_SCHEMA, CHUNK_STRINGS, CHUNK_TASKS,
+    CHUNK_BLOCK, CHUNK_FUNCTIONS, CHUNK_HEADER_LEN, CHUNK_META, CHUNK_SCHEMA, CHUNK_STRINGS, CHUNK_TASKS, CPU_SEVERAL,
     FILE_HEADER_LEN,
 };
-use ingero_replay::program::{Ending, one_line};
+use ingero_format::{Trace, one_line};
+use ingero_replay::program::Ending;
 use ingero_replay::{Merge, Window, show_wall, start_unix_ns};
 
 use super::incomplete;
-use crate::wording::{count, grouped, ratio, seconds, wrapped};
+use ingero_replay::wording::{count, grouped, ratio, seconds, wrapped};
 
 /// Characters of a line at most.
 const WIDTH: usize = 80;
 /// Where the values of the first lines begin.
 const INDENT: usize = 18;
 
-pub(super) fn run(trace: &Trace, out: &mut impl Write) -> Result<Ending> {
+pub(super) fn run(trace: &Trace, list_chunks: bool, out: &mut impl Write) -> Result<Ending> {
     let mut unreadable = Unreadable::default();
     let mut lines = Vec::new();
     about(trace, &mut lines);
@@ -29,6 +29,9 @@ pub(super) fn run(trace: &Trace, out: &mut impl Write) -> Result<Ending> {
     overhead(trace, &mut lines);
     losses(trace, &mut lines);
     damage(trace, &mut lines, &unreadable);
+    if list_chunks {
+        chunks(trace, &mut lines);
+    }
     for line in lines {
         writeln!(out, "{}", line.trim_end()).context("cannot write")?;
     }
@@ -182,6 +185,48 @@ fn overhead(trace: &Trace, lines: &mut Vec<String>) {
     lines.push("  * header and directory; counted with the events above".to_owned());
 }
 
+/// Every chunk in the order of the file.
+fn chunks(trace: &Trace, lines: &mut Vec<String>) {
+    let start = trace.span_ns().map_or(0, |(start, _)| start);
+    section(lines, "chunks", "");
+    lines.push(format!(
+        "  {:>11} {:>6} {:<18} {:>3} {:>7} {:>9} {:>9}{:>9}",
+        "offset", "number", "holds", "cpu", "entries", "bytes", "from s", "to s"
+    ));
+    for c in trace.chunks() {
+        let h = &c.header;
+        let is_block = h.chunk_type == CHUNK_BLOCK;
+        let holds = match h.chunk_type {
+            CHUNK_BLOCK => one_line(trace.kind_name(h.kind)),
+            CHUNK_SCHEMA => "schema".to_owned(),
+            CHUNK_META => "meta".to_owned(),
+            CHUNK_STRINGS => "strings".to_owned(),
+            CHUNK_TASKS => "tasks".to_owned(),
+            CHUNK_FUNCTIONS => "functions".to_owned(),
+            other => format!("type {other}"),
+        };
+        let cpu = match h.cpu {
+            CPU_SEVERAL if is_block => "all".to_owned(),
+            cpu if is_block && cpu != NO_CPU => cpu.to_string(),
+            _ => "-".to_owned(),
+        };
+        let time = |ns: u64| match is_block {
+            #[expect(clippy::cast_precision_loss, reason = "for people")]
+            true => format!("{:.3}", (i128::from(ns) - i128::from(start)) as f64 / 1e9),
+            false => String::new(),
+        };
+        lines.push(format!(
+            "  {:>11} {:>6} {holds:<18} {cpu:>3} {:>7} {:>9} {:>9}{:>9}",
+            format!("{:#x}", c.offset),
+            h.seq,
+            h.rows,
+            h.span(),
+            time(h.ts_min),
+            time(h.ts_max)
+        ));
+    }
+}
+
 fn losses(trace: &Trace, lines: &mut Vec<String>) {
     let mut sums: BTreeMap<(String, String), (u64, u64, u64)> = BTreeMap::new();
     for event in Merge::of(trace, |k| k == Kind::Loss) {
@@ -193,13 +238,17 @@ fn losses(trace: &Trace, lines: &mut Vec<String>) {
         sum.2 += u64::from(loss.count.is_none());
     }
     if sums.is_empty() {
-        section(lines, "lost while recording", "nothing");
+        section(lines, "losses noted in it", "none");
         return;
     }
-    section(lines, "lost while recording", &format!("{:>14} {:>14}   {}", "events", "times", "cause"));
+    // Of a file that was repaired they are those of the damage, too.
+    section(lines, "losses noted in it", &format!("{:>14} {:>14}   {}", "events", "times", "cause"));
     for ((probe, cause), (times, events, unknown)) in sums {
-        let least = if unknown > 0 { ">= " } else { "" };
-        let events = format!("{least}{}", grouped(events));
+        let events = match (events, unknown) {
+            (0, 1..) => "unknown".to_owned(),
+            (n, 0) => grouped(n),
+            (n, _) => format!(">= {}", grouped(n)),
+        };
         lines.push(format!("  {probe:<22}{events:>14} {:>14}   {cause}", grouped(times)));
     }
 }

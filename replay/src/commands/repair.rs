@@ -6,20 +6,16 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use ingero_format::catalog::{Loss, NO_CPU};
 use ingero_format::layout::{CHUNK_BLOCK, CPU_SEVERAL};
-use ingero_format::{ChunkCopy, Error, Trace, WriterOptions};
-use ingero_replay::program::{Ending, one_line};
+use ingero_format::{ChunkCopy, Error, SPAN_KEY, Trace, WriterOptions, one_line};
+use ingero_replay::output::PendingFile;
+use ingero_replay::program::Ending;
+use ingero_replay::{UNKNOWN_KIND, cut_off, known_span};
 
-use super::fresh_file::FreshFile;
-use super::verify::Check;
-use crate::wording::{count, seconds};
-
-/// Cause of the losses: what the file was made from lacked them.
-const SOURCE_LOST: u64 = 7;
-/// What lost events where no kind is known.
-const DAMAGED_FILE: &str = "damaged file";
+use super::verify::{Check, SOURCE_LOST};
+use ingero_replay::wording::{count, seconds};
 
 pub(super) fn run(trace: &Trace, output: &Path, force: bool, out: &mut impl Write) -> Result<Ending> {
-    let file = FreshFile::create(output, force)?;
+    let file = PendingFile::create(output, force)?;
     let writing = || format!("cannot write {}", output.display());
     let mut check = Check::opened(trace);
     let mut copy = ChunkCopy::new(trace, BufWriter::new(file.writer()?), WriterOptions::default())?;
@@ -44,21 +40,25 @@ pub(super) fn run(trace: &Trace, output: &Path, force: bool, out: &mut impl Writ
 
     let mut writer = copy.into_writer()?;
     for finding in check.findings.iter().filter(|f| f.rows != Some(0)) {
-        let name = finding.block.map_or(DAMAGED_FILE, |h| trace.kind_name(h.kind));
+        let name = finding.block.map_or(UNKNOWN_KIND, |h| trace.kind_name(h.kind));
         let probe = writer.string(name);
         let cpu = finding.block.map(|h| h.cpu).filter(|&cpu| cpu != CPU_SEVERAL).unwrap_or(NO_CPU);
-        let (from_ns, to_ns) = finding.span_ns.unwrap_or_default();
-        writer.push(from_ns, cpu, &Loss { to_ns, probe, cause: SOURCE_LOST, count: finding.rows })?;
+        let (from_ns, to_ns) = finding.span_ns.or(known_span(trace)).unwrap_or_default();
+        writer.push(from_ns, cpu, &Loss { to_ns, probe, cause: SOURCE_LOST, count: finding.rows, of_host: None })?;
     }
-    let mut ends_early = false;
-    if !trace.complete() && !unknown && trace.events_written().is_none() {
-        // What came after the last whole block is not known, not even whether anything did.
-        ends_early = true;
-        let end_ns = trace.span_ns().map_or(0, |(_, end)| end);
-        let probe = writer.string(DAMAGED_FILE);
-        writer.push(end_ns, NO_CPU, &Loss { to_ns: end_ns, probe, cause: SOURCE_LOST, count: None })?;
+    // What came after the last whole block is not known, not even whether anything did; nor what came of the kinds that
+    // everything hangs on, behind the last block of each.
+    let behind = cut_off(trace);
+    let ends_early = !behind.is_empty();
+    for l in behind {
+        let probe = writer.string(&l.what);
+        let of_host = l.host.map(|host| host as u64);
+        writer.push(l.from_ns, NO_CPU, &Loss { to_ns: l.to_ns, probe, cause: SOURCE_LOST, count: None, of_host })?;
     }
     if lost > 0 || unknown || ends_early || dictionaries > 0 || !check.findings.is_empty() {
+        if let Some((first_ns, last_ns)) = known_span(trace) {
+            writer.set_meta(SPAN_KEY, &format!("{first_ns} {last_ns}"));
+        }
         writer.set_meta("repaired", &summary(&check, events, lost, unknown || ends_early, dictionaries));
     }
     let (buffered, _) = writer.finish()?;

@@ -4,18 +4,24 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use ingero_format::catalog::{Body, CPU, Kind, TS, Unit};
-use ingero_format::layout::{
-    CHUNK_BLOCK, CHUNK_FOOTER, CHUNK_FUNCTIONS, CHUNK_INDEX, CHUNK_META, CHUNK_SCHEMA, CHUNK_STRINGS, CHUNK_TASKS,
-    CPU_SEVERAL,
-};
-use ingero_format::{Batch, ChunkHeader, Damage, Error, IndexEntry, Trace};
-use ingero_replay::Merge;
-use ingero_replay::program::{Ending, one_line};
+use ingero_format::layout::{CHUNK_BLOCK, CPU_SEVERAL};
+use ingero_format::{Batch, Error, IndexEntry, Trace, one_line};
+use ingero_replay::program::Ending;
+use ingero_replay::{Finding, Hosts, Merge, chunk_name, findings, misdated, of_host};
 
-use crate::wording::{count, grouped, seconds};
+use ingero_replay::wording::{count, grouped, seconds};
+
+/// Cause of the losses that a file takes over: what it was made from lacked them.
+pub(super) const SOURCE_LOST: u64 = 7;
 
 /// Status when a file is not whole and complete.
 pub(super) const NOT_WHOLE: u8 = 1;
+
+/// Why the rows of a block are not read, though they can be decoded.
+fn misplaced(c: &IndexEntry, batch: &Batch) -> Option<String> {
+    let ts = batch.column(TS)?;
+    misdated(&c.header, ts.iter().min()?, ts.iter().max()?)
+}
 
 pub(super) fn run(trace: &Trace, out: &mut impl Write) -> Result<Ending> {
     let check = Check::of(trace)?;
@@ -23,7 +29,7 @@ pub(super) fn run(trace: &Trace, out: &mut impl Write) -> Result<Ending> {
         let chunk = finding.chunk.as_ref().map_or_else(String::new, |name| format!(" ({name})"));
         writeln!(out, "damage at {:#x}{chunk}: {}", finding.offset, one_line(&finding.problem))
             .context("cannot write")?;
-        writeln!(out, "    lost: {}", finding.loss(check.start_ns)).context("cannot write")?;
+        writeln!(out, "    lost: {}", loss(finding, check.start_ns)).context("cannot write")?;
     }
     let recorded = recorded_losses(trace, check.start_ns);
     for line in &recorded.lines {
@@ -34,7 +40,8 @@ pub(super) fn run(trace: &Trace, out: &mut impl Write) -> Result<Ending> {
         (0, false) => String::new(),
         (events, unknown) => {
             let least = if unknown { "at least " } else { "" };
-            format!("; while recording, {least}{} were lost", count(events, "event"))
+            let when = if recorded.in_source { "before this file was written" } else { "while recording" };
+            format!("; {when}, {least}{} were lost", count(events, "event"))
         }
     };
     if check.findings.is_empty() && trace.complete() {
@@ -63,33 +70,16 @@ pub(super) fn run(trace: &Trace, out: &mut impl Write) -> Result<Ending> {
     Ok(Ending::Noted { note: format!("{path}: {}{while_recording}", parts.join(", ")), status: NOT_WHOLE })
 }
 
-/// Something that is not as it was written.
-pub(super) struct Finding {
-    pub(super) offset: u64,
-    /// The chunk, where it is known.
-    chunk: Option<String>,
-    problem: String,
-    /// The block, where its header is known.
-    pub(super) block: Option<ChunkHeader>,
-    /// Events that are lost with it; none where nobody can know.
-    pub(super) rows: Option<u64>,
-    /// What else is lost.
-    also: Option<&'static str>,
-    /// First and last instant that may be concerned.
-    pub(super) span_ns: Option<(u64, u64)>,
-}
-
-impl Finding {
-    fn loss(&self, start_ns: u64) -> String {
-        let events = self.rows.map_or_else(|| "an unknown number of events".to_owned(), |n| count(n, "event"));
-        let also = self.also.map_or_else(String::new, |also| format!(", {also}"));
-        let relative = |ns: u64| seconds(i128::from(ns) - i128::from(start_ns));
-        let when = self.span_ns.filter(|_| self.rows != Some(0)).map_or_else(String::new, |(from, to)| {
-            let length = seconds(i128::from(to) - i128::from(from));
-            format!(" within {length} s, from {} s to {} s", relative(from), relative(to))
-        });
-        format!("{events}{when}{also}")
-    }
+/// What is lost with a finding, in words.
+fn loss(f: &Finding, start_ns: u64) -> String {
+    let events = f.rows.map_or_else(|| "an unknown number of events".to_owned(), |n| count(n, "event"));
+    let also = f.also.map_or_else(String::new, |also| format!(", {also}"));
+    let relative = |ns: u64| seconds(i128::from(ns) - i128::from(start_ns));
+    let when = f.span_ns.filter(|_| f.rows != Some(0)).map_or_else(String::new, |(from, to)| {
+        let length = seconds(i128::from(to) - i128::from(from));
+        format!(" within {length} s, from {} s to {} s", relative(from), relative(to))
+    });
+    format!("{events}{when}{also}")
 }
 
 pub(super) struct Check<'t> {
@@ -103,13 +93,11 @@ pub(super) struct Check<'t> {
 impl<'t> Check<'t> {
     /// What is known once the file is open.
     pub(super) fn opened(trace: &'t Trace) -> Self {
-        let start_ns = trace.span_ns().map_or(0, |(start, _)| start);
-        let mut check = Check { trace, start_ns, findings: Vec::new(), rows: 0 };
-        for damage in trace.damage() {
-            check.damage(damage);
-        }
-        check.sequence();
-        check
+        // Where nothing could be read, the damaged blocks still have their headers.
+        let blocks = trace.damage().iter().filter_map(|d| d.header).filter(|h| h.chunk_type == CHUNK_BLOCK);
+        let first_damaged = blocks.map(|h| h.ts_min).min();
+        let start_ns = trace.span_ns().map(|(start, _)| start).or(first_damaged).unwrap_or(0);
+        Check { trace, start_ns, findings: findings(trace), rows: 0 }
     }
 
     fn of(trace: &'t Trace) -> Result<Self> {
@@ -133,68 +121,6 @@ impl<'t> Check<'t> {
         Ok(check)
     }
 
-    /// What was found when the file was opened.
-    fn damage(&mut self, damage: &Damage) {
-        let quoted = damage.problem.starts_with("index: ");
-        let around = self.around(damage.offset);
-        let block = damage.header.filter(|h| h.chunk_type == CHUNK_BLOCK);
-        let (rows, also, span_ns) = match damage.header {
-            Some(h) if h.chunk_type == CHUNK_BLOCK => (Some(u64::from(h.rows)), None, Some((h.ts_min, h.ts_max))),
-            Some(h) => (Some(0), Some(needed_for(&h)), None),
-            None if damage.offset == 0 => (Some(0), Some("which version of the format it is"), None),
-            None if quoted => (Some(0), Some("the index; the file was scanned instead"), None),
-            // Between the chunks: what stood there is gone with its header.
-            None => (None, None, around),
-        };
-        self.findings.push(Finding {
-            offset: damage.offset,
-            chunk: damage.header.map(|h| self.name(&h)),
-            problem: format!("{} ({})", damage.problem, count(damage.len, "byte")),
-            block,
-            rows,
-            also,
-            span_ns,
-        });
-    }
-
-    /// The instants between which the blocks around an offset leave a place.
-    fn around(&self, offset: u64) -> Option<(u64, u64)> {
-        let blocks = || self.trace.chunks().iter().filter(|c| c.header.chunk_type == CHUNK_BLOCK);
-        let (first, last) = self.trace.span_ns()?;
-        let before = blocks().rev().find(|c| c.offset < offset).map_or(first, |c| c.header.ts_min);
-        let after = blocks().find(|c| c.offset > offset).map_or(last, |c| c.header.ts_max);
-        Some((before.min(after), after.max(before)))
-    }
-
-    /// Chunks that left no trace but a gap in the numbers.
-    fn sequence(&mut self) {
-        let mut expected = 0;
-        let mut end = 0;
-        for c in self.trace.chunks() {
-            let seq = c.header.seq;
-            let explained = self.trace.damage().iter().any(|d| (end..c.offset).contains(&d.offset));
-            if seq != expected && !explained {
-                let missing = i64::from(seq) - i64::from(expected);
-                let problem = match missing {
-                    1 => format!("chunk {expected} is missing before it"),
-                    2.. => format!("chunks {expected} to {} are missing before it", seq - 1),
-                    _ => format!("its number should be {expected}"),
-                };
-                self.findings.push(Finding {
-                    offset: c.offset,
-                    chunk: Some(self.name(&c.header)),
-                    problem,
-                    block: None,
-                    rows: None,
-                    also: None,
-                    span_ns: self.around(c.offset),
-                });
-            }
-            expected = seq.wrapping_add(1);
-            end = c.offset;
-        }
-    }
-
     fn chunks(&mut self) -> Result<()> {
         let mut batch = Batch::new()?;
         for c in self.trace.chunks() {
@@ -205,7 +131,10 @@ impl<'t> Check<'t> {
             let read = if is_block { self.trace.read_block(c, &mut batch, None) } else { Ok(()) };
             let readable = read.is_ok();
             if is_block && readable {
-                self.rows += batch.rows() as u64;
+                match misplaced(c, &batch) {
+                    Some(problem) => self.note(c, problem, Some(u64::from(c.header.rows))),
+                    None => self.rows += batch.rows() as u64,
+                }
                 for problem in self.contradictions(c, &batch) {
                     self.note(c, problem, Some(0));
                 }
@@ -220,13 +149,21 @@ impl<'t> Check<'t> {
                 Err(other) => return Err(other.into()),
             }
         }
+        // The index does not list itself.
+        if let Some(index) = self.trace.index_chunk() {
+            match self.trace.check_chunk(index) {
+                Ok(()) => {}
+                Err(Error::Corrupt { problem, .. }) => self.note(index, problem, Some(0)),
+                Err(other) => return Err(other.into()),
+            }
+        }
         Ok(())
     }
 
     pub(super) fn note(&mut self, c: &IndexEntry, problem: String, rows: Option<u64>) {
         let h = &c.header;
         let span_ns = (h.chunk_type == CHUNK_BLOCK).then_some((h.ts_min, h.ts_max));
-        let chunk = Some(self.name(h));
+        let chunk = Some(chunk_name(self.trace, h));
         let block = (h.chunk_type == CHUNK_BLOCK).then_some(*h);
         self.findings.push(Finding { offset: c.offset, chunk, problem, block, rows, also: None, span_ns });
     }
@@ -238,15 +175,15 @@ impl<'t> Check<'t> {
         let (Some(ts), Some(cpu)) = (batch.column(TS), batch.column(CPU)) else {
             return vec!["it lacks the columns ts_ns or cpu".to_owned()];
         };
-        if !cpu.iter().zip(ts).is_sorted() {
+        if !cpu.iter().zip(ts.iter()).is_sorted() {
             found.push("its rows are not in the order of CPU and time".to_owned());
         }
-        if let (Some(&lo), Some(&hi)) = (ts.iter().min(), ts.iter().max())
-            && (lo != h.ts_min || hi > h.ts_max)
+        if let Some(lo) = ts.iter().min()
+            && lo > h.ts_min
         {
-            found.push(format!("its rows are from {lo} to {hi}, its header says {} to {}", h.ts_min, h.ts_max));
+            found.push(format!("its first row is at {lo}, its header says {}", h.ts_min));
         }
-        if h.cpu != CPU_SEVERAL && cpu.iter().any(|&c| c != u64::from(h.cpu)) {
+        if h.cpu != CPU_SEVERAL && cpu.iter().any(|c| c != u64::from(h.cpu)) {
             found.push(format!("its header says cpu {}, its rows have others", h.cpu));
         }
         let Some(kind) = self.trace.kind_schema(h.kind) else {
@@ -263,30 +200,15 @@ impl<'t> Check<'t> {
             } else {
                 continue;
             };
-            let words = batch.column(column.id).unwrap_or_default();
-            let known = |&&w: &&u64| !(column.nullable && w == u64::MAX);
-            if let Some(&top) = words.iter().filter(known).max()
+            let Some(words) = batch.column(column.id) else { continue };
+            let known = |&w: &u64| !(column.nullable && w == u64::MAX);
+            if let Some(top) = words.iter().filter(known).max()
                 && top >= entries as u64
             {
                 found.push(format!("column {} refers to entry {top} of {entries}", column.name));
             }
         }
         found
-    }
-
-    fn name(&self, header: &ChunkHeader) -> String {
-        let what = match header.chunk_type {
-            CHUNK_BLOCK => self.trace.kind_name(header.kind),
-            CHUNK_SCHEMA => "schema",
-            CHUNK_META => "meta",
-            CHUNK_STRINGS => "strings",
-            CHUNK_TASKS => "tasks",
-            CHUNK_FUNCTIONS => "functions",
-            CHUNK_INDEX => "index",
-            CHUNK_FOOTER => "footer",
-            _ => "unknown type",
-        };
-        format!("chunk {}, {what}", header.seq)
     }
 
     fn lost_rows(&self) -> u64 {
@@ -308,38 +230,31 @@ impl<'t> Check<'t> {
     }
 }
 
-/// What is lost with a chunk that is no block.
-fn needed_for(header: &ChunkHeader) -> &'static str {
-    match header.chunk_type {
-        CHUNK_SCHEMA => "the file's schema; this build's own was used instead",
-        CHUNK_META => "facts about the recording",
-        CHUNK_STRINGS => "names and texts, shown as ?",
-        CHUNK_TASKS => "which threads some events belong to",
-        CHUNK_FUNCTIONS => "which functions some calls are of, shown as ?",
-        CHUNK_INDEX | CHUNK_FOOTER => "the index; the file was scanned instead",
-        _ => "the chunk",
-    }
-}
-
 struct Recorded {
     lines: Vec<String>,
     events: u64,
     /// Whether some loss has no number.
     unknown: bool,
+    /// Whether what this file was made from lacked some.
+    in_source: bool,
 }
 
 /// What the recorder said that it lost.
 fn recorded_losses(trace: &Trace, start_ns: u64) -> Recorded {
-    let mut recorded = Recorded { lines: Vec::new(), events: 0, unknown: false };
+    let mut recorded = Recorded { lines: Vec::new(), events: 0, unknown: false, in_source: false };
+    let hosts = Hosts::new(trace);
     for event in Merge::of(trace, |k| k == Kind::Loss) {
         let Body::Loss(loss) = event.body else { continue };
+        let host = of_host(&hosts, loss.of_host.and_then(|n| usize::try_from(n).ok()));
         let relative = |ns: u64| seconds(i128::from(ns) - i128::from(start_ns));
         let events = loss.count.map_or_else(|| "an unknown number of events".to_owned(), |n| count(n, "event"));
+        recorded.in_source |= loss.cause == SOURCE_LOST;
         recorded.events = recorded.events.saturating_add(loss.count.unwrap_or(0));
         recorded.unknown |= loss.count.is_none();
         let cause = super::cause(trace, loss.cause);
         recorded.lines.push(format!(
-            "lost while recording: {events} of {} from {} s to {} s ({cause})",
+            "{}: {events} of {}{host} from {} s to {} s ({cause})",
+            if loss.cause == SOURCE_LOST { "lost before this file was written" } else { "lost while recording" },
             trace.string(loss.probe),
             relative(event.ts_ns),
             relative(loss.to_ns)

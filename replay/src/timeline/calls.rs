@@ -51,12 +51,14 @@ impl Stack {
         self.open.push(Open { start_ns, end_ns, call, inner_ns: 0, spent: state.spent(start_ns) });
     }
 
-    /// Tells every call that returned by `ts`. The thread's state has not changed since then.
-    pub(super) fn pop_until(&mut self, ts: u64, state: &TaskState, mut tell: impl FnMut(&CallSpan)) {
+    /// Tells every call that returned by `ts`. The thread's state has not changed since then. Returns the last return.
+    pub(super) fn pop_until(&mut self, ts: u64, state: &TaskState, mut tell: impl FnMut(&CallSpan)) -> Option<u64> {
+        let mut returned_ns = None;
         while let Some(last) = self.open.last()
             && last.end_ns <= ts
             && let Some(o) = self.open.pop()
         {
+            returned_ns = returned_ns.max(Some(o.end_ns));
             let dur = o.end_ns - o.start_ns;
             if let Some(outer) = self.open.last_mut() {
                 outer.inner_ns = outer.inner_ns.saturating_add(dur);
@@ -70,5 +72,6 @@ impl Stack {
                 spent: state.spent(o.end_ns) - o.spent,
             });
         }
+        returned_ns
     }
 }

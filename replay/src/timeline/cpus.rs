@@ -39,6 +39,7 @@ impl Cpus {
 
     /// Who is on a CPU, and since when.
     #[must_use]
+    #[inline]
     pub fn current(&self, cpu: u32) -> Option<(TaskId, u64)> {
         self.cpus.get(cpu as usize)?.current
     }
@@ -63,18 +64,51 @@ impl Cpus {
         }
     }
 
+    /// Who is on the CPU is not known from here on.
+    pub(super) fn end(&mut self, cpu: u32, ts: u64) {
+        if let Some(c) = self.cpu(cpu) {
+            c.end(ts);
+            c.current = None;
+        }
+    }
+
+    /// How many CPUs there are, as far as the trace shows: one more than the largest number.
+    #[must_use]
+    #[inline]
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.cpus.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether anything was seen of a CPU so far.
+    #[must_use]
+    #[inline]
+    pub fn is_seen(&self, cpu: u32) -> bool {
+        self.cpus.get(cpu as usize).is_some_and(|c| c.changed_ns > 0)
+    }
+
     /// Tells who was on `cpu` within `from..to`, latest first; the idle task is nobody.
+    #[inline]
     pub fn holders(&self, cpu: u32, from: u64, to: u64, mut tell: impl FnMut(TaskId, u64)) {
+        self.stretches(cpu, from, to, |task, start, end| tell(task, end - start));
+    }
+
+    /// Tells from when to when somebody was on `cpu` within `from..to`, latest first; the idle task is nobody.
+    #[inline]
+    pub fn stretches(&self, cpu: u32, from: u64, to: u64, mut tell: impl FnMut(TaskId, u64, u64)) {
         let Some(c) = self.cpus.get(cpu as usize) else { return };
         let now = c.current.filter(|(task, _)| *task != TaskId(0)).map(|(task, since)| (since, to, task));
-        for (start, end, task) in now.into_iter().chain(c.past.iter().rev().copied()) {
+        // Stretches follow one another: those that matter stand side by side, mostly last.
+        let past = match c.past.back() {
+            Some((start, ..)) if *start >= to => c.past.partition_point(|(start, ..)| *start < to),
+            _ => c.past.len(),
+        };
+        for (start, end, task) in now.into_iter().chain(c.past.range(..past).rev().copied()) {
             if end <= from {
-                // Stretches follow one another: all that came before ended earlier still.
                 break;
             }
-            let ns = end.min(to).saturating_sub(start.max(from));
-            if ns > 0 {
-                tell(task, ns);
+            let (start, end) = (start.max(from), end.min(to));
+            if end > start {
+                tell(task, start, end);
             }
         }
     }

@@ -11,6 +11,10 @@ pub enum Waker {
     Interrupt {
         /// The number in the event's `context`.
         context: u64,
+        /// The number in the event's `source`: a timer, a device, or another interrupt.
+        source: Option<u64>,
+        /// The number in the event's `irq`: of a softirq's vector, or of an interrupt line.
+        irq: Option<u64>,
     },
     /// The trace does not tell.
     Unknown,
@@ -27,6 +31,52 @@ pub enum OffKind {
     Throttled,
     /// It had just been made and waited for its first CPU. Not counted as off-CPU.
     Newborn,
+}
+
+/// What a thread does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum State {
+    /// It is on a CPU.
+    Running,
+    /// It could run and has no CPU.
+    Runnable,
+    /// It is held back by the CPU quota of its cgroup.
+    Throttled,
+    /// It waits for something else.
+    Blocked,
+    /// It is off the CPUs, and the source does not tell whether it waits for one or for something else.
+    OffCpu,
+}
+
+impl State {
+    /// All of them, as they stand side by side in sums.
+    pub const ALL: [State; 5] = [State::Running, State::Runnable, State::Throttled, State::Blocked, State::OffCpu];
+
+    /// Name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Runnable => "runnable",
+            Self::Throttled => "throttled",
+            Self::Blocked => "blocked",
+            Self::OffCpu => "off-cpu",
+        }
+    }
+
+    pub(crate) fn lane(self) -> usize {
+        match self {
+            Self::Running => 0,
+            Self::Runnable => 1,
+            Self::Throttled => 2,
+            Self::Blocked => 3,
+            Self::OffCpu => 4,
+        }
+    }
+
+    pub(crate) fn of_label(label: u32) -> Option<Self> {
+        Self::ALL.get(usize::try_from(label).ok()?).copied()
+    }
 }
 
 /// A stay off the CPU.
@@ -48,6 +98,8 @@ pub struct OffCpu {
     pub wait_cpu: Option<u32>,
     /// CPU that it came back on, and when; none at the end of the trace.
     pub back: Option<(u32, u64)>,
+    /// Of one without an end: where its host's recording ends, if that is before the trace's end.
+    pub told_to_ns: u64,
     /// State in which it left, as in [`Switch::prev_state`].
     pub prev_state: u64,
     /// System call that it blocked in.
@@ -61,8 +113,9 @@ pub struct OffCpu {
 impl OffCpu {
     /// How the part of the stay within `from..to` divides: blocked, runnable, throttled.
     #[must_use]
+    #[inline]
     pub fn spent(&self, from: u64, to: u64) -> Spent {
-        let end = self.back.map_or(to, |(_, at)| at).min(to);
+        let end = self.end_ns().unwrap_or(to).min(to);
         let clip = |a: u64, b: u64| b.min(end).saturating_sub(a.max(from));
         let mut spent = Spent::default();
         match self.kind {
@@ -75,6 +128,52 @@ impl OffCpu {
         }
         spent
     }
+
+    /// Where what is told of it ends: it came back, or its host's recording ends; none for the end of the trace.
+    #[must_use]
+    #[inline]
+    pub fn end_ns(&self) -> Option<u64> {
+        self.back.map(|(_, at)| at).or(Some(self.told_to_ns).filter(|ns| *ns < u64::MAX))
+    }
+
+    /// The states that the stay consists of, each with its begin and end; none for the end of the trace.
+    pub fn parts(&self) -> impl Iterator<Item = (State, u64, Option<u64>)> {
+        let back = self.end_ns();
+        let split = if self.kind == OffKind::Throttled { back } else { self.runnable_ns.or(back) };
+        let held = if self.kind == OffKind::Throttled { State::Throttled } else { State::Blocked };
+        let runnable = split.filter(|&at| back.is_none_or(|back| at < back)).map(|at| (State::Runnable, at, back));
+        [Some((held, self.out_ns, split)).filter(|&(_, from, to)| to.is_none_or(|to| from < to)), runnable]
+            .into_iter()
+            .flatten()
+    }
+}
+
+/// A stay off the CPUs that the source measured by itself, in place of the switches around it. What its thread waited for, or
+/// when it could have run again, is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredStay {
+    /// The thread.
+    pub task: TaskId,
+    /// When it left its CPU.
+    pub out_ns: u64,
+    /// When it was on one again.
+    pub back_ns: u64,
+}
+
+/// A part of a stay off the CPUs in which wakes are missing, and what comes behind it: its thread may have been blocked still, or
+/// have waited for a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Undivided {
+    /// The thread.
+    pub task: TaskId,
+    /// When it had left its CPU; none where nobody saw that.
+    pub out_ns: Option<u64>,
+    /// From when on it is not known which.
+    pub from_ns: u64,
+    /// Where the stay ends, or what is known of it; none for the end of the trace.
+    pub to_ns: Option<u64>,
+    /// CPU that it came back on, if it did.
+    pub in_cpu: Option<u32>,
 }
 
 /// A stretch on a CPU.
@@ -88,7 +187,7 @@ pub struct Run {
     pub start_ns: u64,
     /// Whether it ran already before `start_ns`.
     pub before: bool,
-    /// Switch-out; none at the end of the trace.
+    /// Switch-out, or where its host's recording ends before the trace; none at the end of the trace.
     pub end_ns: Option<u64>,
     /// Whether the switch-in was made up.
     pub synthesised: bool,
@@ -110,6 +209,7 @@ pub struct Spent {
 impl Spent {
     /// All of it. Like every sum here it stays at the largest number that there is: times of a damaged file may be any.
     #[must_use]
+    #[inline]
     pub fn total_ns(&self) -> u64 {
         let rest = self.runnable_ns.saturating_add(self.throttled_ns).saturating_add(self.blocked_ns);
         self.running_ns.saturating_add(rest)
@@ -118,6 +218,7 @@ impl Spent {
 
 impl std::ops::Sub for Spent {
     type Output = Spent;
+    #[inline]
     fn sub(self, other: Spent) -> Spent {
         Spent {
             running_ns: self.running_ns.saturating_sub(other.running_ns),
@@ -129,6 +230,7 @@ impl std::ops::Sub for Spent {
 }
 
 impl std::ops::AddAssign for Spent {
+    #[inline]
     fn add_assign(&mut self, other: Spent) {
         self.running_ns = self.running_ns.saturating_add(other.running_ns);
         self.runnable_ns = self.runnable_ns.saturating_add(other.runnable_ns);
@@ -183,6 +285,8 @@ pub(super) struct TaskState {
     spent: Spent,
     /// Where `now` began to count.
     counted_ns: u64,
+    /// When it was last known to run.
+    proven_ns: u64,
     /// Whether anything was seen of it yet.
     seen: bool,
     /// It has begun to exit: its next switch-out opens no stay.
@@ -218,17 +322,52 @@ impl TaskState {
         spent
     }
 
+    /// Whether its switches, wakes or birth told anything of it yet.
+    pub(super) fn seen(&self) -> bool {
+        self.seen
+    }
+
     fn change(&mut self, ts: u64, now: Now) {
         self.spent = self.spent(ts);
         self.counted_ns = ts.max(self.counted_ns);
         self.now = now;
     }
 
+    /// Something shows that it still runs.
+    pub(super) fn prove(&mut self, ts: u64) {
+        if matches!(self.now, Now::Running { .. }) {
+            self.proven_ns = self.proven_ns.max(ts);
+        }
+    }
+
+    /// The stretch on a CPU that it is in, as far as something shows that it ran.
+    pub(super) fn proven_run(&self, task: TaskId) -> Option<Run> {
+        let run = self.open_run(task)?;
+        (self.proven_ns > run.start_ns).then_some(Run { end_ns: Some(self.proven_ns), ..run })
+    }
+
     /// Its state is not known any more.
     pub(super) fn forget(&mut self, ts: u64) {
-        // What it did since it was last seen to change counts for nothing.
+        // What it did since it was last seen to run, or to change, counts for nothing.
+        if matches!(self.now, Now::Running { .. }) && self.proven_ns > self.counted_ns {
+            self.spent.running_ns += self.proven_ns.min(ts).saturating_sub(self.counted_ns);
+        }
         self.counted_ns = ts;
         self.now = Now::Unknown;
+        self.early_wake = None;
+        self.late_wake = None;
+        self.unconfirmed = None;
+    }
+
+    /// Whether it was blocked between these instants is not known.
+    pub(super) fn doubt(&mut self, from_ns: u64, to_ns: u64) {
+        self.spent = self.spent(from_ns);
+        self.counted_ns = to_ns.max(self.counted_ns);
+    }
+
+    /// What it does from here on is not known.
+    pub(super) fn lose(&mut self, ts: u64) {
+        self.change(ts, Now::Unknown);
         self.early_wake = None;
         self.late_wake = None;
         self.unconfirmed = None;
@@ -393,6 +532,7 @@ impl TaskState {
                 runnable_ns: None,
                 wait_cpu: None,
                 back: Some((cpu, ts)),
+                told_to_ns: u64::MAX,
                 prev_state: 0,
                 syscall: None,
                 waker: Waker::Unknown,
@@ -437,6 +577,7 @@ impl TaskState {
             runnable_ns,
             wait_cpu,
             back: None,
+            told_to_ns: u64::MAX,
             prev_state,
             syscall,
             waker,

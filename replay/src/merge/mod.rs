@@ -1,27 +1,22 @@
 //! All events of a trace in the order of their times.
 
+mod open;
+mod place;
+
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashSet};
 
-use ingero_format::catalog::{Body, CPU, END_OPEN, Kind, NULL, TS, Unit, event_kind};
-use ingero_format::{Batch, Error, IndexEntry, Trace};
+use ingero_format::catalog::{CPU, Kind, TS, Unit, event_kind};
+use ingero_format::layout::MAX_OPEN;
+use ingero_format::{Batch, ChunkHeader, Error, IndexEntry, Trace};
 
-/// Places of the columns of a call.
-const CALL_TASK: usize = 2;
-const CALL_FUNC: usize = 3;
-const CALL_END: usize = 5;
+use crate::event::Event;
+use open::OpenBlock;
+use place::Place;
 
-/// One event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
-    /// `CLOCK_MONOTONIC` nanoseconds.
-    pub ts_ns: u64,
-    /// CPU on which it was recorded, [`ingero_format::catalog::NO_CPU`] where it belongs to none.
-    pub cpu: u32,
-    /// Its fields.
-    pub body: Body,
-}
+/// Batches that wait for another block, at most: each keeps the room that its largest block took.
+const SPARE_BATCHES: usize = 32;
 
 /// A block that could not be read while merging.
 #[derive(Debug)]
@@ -37,6 +32,9 @@ pub struct LostBlock {
 /// Blocks that cannot be read are left out and listed in [`Merge::lost`]: whoever reports figures
 /// says what is missing from them. Of events with the same time, switches come last (whatever else a CPU recorded in
 /// that instant was done by the task that leaves), the others in the order in which their blocks were written.
+///
+/// As many blocks are in memory as overlap one instant, up to [`ingero_format::layout::MAX_OPEN`] bytes; what
+/// would be beyond that is lost too, for only a file that was made so has it.
 pub struct Merge<'t> {
     trace: &'t Trace,
     /// Blocks that are still to be opened, by their places among the trace's, last one first.
@@ -45,7 +43,14 @@ pub struct Merge<'t> {
     open: Vec<Option<OpenBlock>>,
     free: Vec<usize>,
     spare: Vec<Batch>,
-    heap: BinaryHeap<Reverse<(u64, Turn, usize)>>,
+    /// Room for the times of blocks, and for their strips.
+    rooms: Vec<(Vec<u64>, Vec<u64>)>,
+    /// Bytes that the open blocks hold.
+    held_bytes: usize,
+    most_bytes: usize,
+    heap: BinaryHeap<Reverse<Place>>,
+    /// First instant of the next block that is to be opened; the largest where there is none.
+    due_ns: u64,
     /// Whether the row on top of the heap was given out already.
     given: bool,
     /// Tasks and functions of the calls that began at a time and have ended, found when needed.
@@ -54,6 +59,8 @@ pub struct Merge<'t> {
     /// Columns to decode, by id; none for all.
     columns: Option<Vec<u8>>,
     tasks: Option<TaskCounts>,
+    /// Begin of what is wanted, and the instant behind it.
+    range_ns: (u64, u64),
 }
 
 /// How many wanted tasks there are below each id.
@@ -79,6 +86,16 @@ impl TaskCounts {
     }
 }
 
+/// What is wrong with a block whose rows are of `first_ns` to `last_ns`, where its header says otherwise. Blocks take their
+/// turn by their headers: such rows would come after later ones, or before the trace begins, and the states of threads would
+/// end before they began.
+#[must_use]
+pub fn misdated(header: &ChunkHeader, first_ns: u64, last_ns: u64) -> Option<String> {
+    let (ts_min, ts_max) = (header.ts_min, header.ts_max);
+    (first_ns < ts_min || last_ns > ts_max)
+        .then(|| format!("its rows are from {first_ns} to {last_ns}, its header says {ts_min} to {ts_max}"))
+}
+
 /// One row of any kind, known to this build or not.
 pub struct Row<'m> {
     /// `CLOCK_MONOTONIC` nanoseconds.
@@ -95,62 +112,7 @@ impl Row<'_> {
     /// The word of a column by id; none where the block lacks the column.
     #[must_use]
     pub fn word(&self, id: u8) -> Option<u64> {
-        self.batch.column(id)?.get(self.row).copied()
-    }
-}
-
-/// Of rows with one time: switches last, then by the block's number.
-type Turn = (bool, u32);
-
-struct OpenBlock {
-    number: u16,
-    /// The kind, if this build knows it.
-    kind: Option<Kind>,
-    seq: u32,
-    batch: Batch,
-    /// Rows in time order; empty where the block has a single run and is in order already.
-    order: Vec<u32>,
-    next: usize,
-    /// Column ids by their places in this build's table.
-    ids: Vec<(u8, bool)>,
-}
-
-impl OpenBlock {
-    fn row(&self) -> usize {
-        self.order.get(self.next).map_or(self.next, |&r| r as usize)
-    }
-
-    fn word(&self, column: usize, row: usize) -> u64 {
-        let Some(&(id, nullable)) = self.ids.get(column) else { return 0 };
-        // A column that an older file lacks is unknown, or 0 where unknown cannot be said.
-        let missing = if nullable { NULL } else { 0 };
-        self.batch.column(id).and_then(|c| c.get(row)).copied().unwrap_or(missing)
-    }
-
-    fn cpu(&self) -> u32 {
-        u32::try_from(self.word(usize::from(CPU), self.row())).unwrap_or(u32::MAX)
-    }
-
-    /// Adds task and function of every call that began at `ts` and has ended.
-    fn find_ended(&self, ts: u64, found: &mut HashSet<(u64, u64)>) {
-        let (Some(Kind::Call), Some(times)) = (self.kind, self.batch.column(TS)) else { return };
-        let time = |at: usize| times.get(self.order.get(at).map_or(at, |&r| r as usize)).copied().unwrap_or(u64::MAX);
-        // Binary search: the first row in time that is not before `ts`.
-        let (mut from, mut to) = (0, times.len());
-        while from < to {
-            let middle = from.midpoint(to);
-            if time(middle) < ts { from = middle + 1 } else { to = middle }
-        }
-        for at in (from..times.len()).take_while(|&at| time(at) == ts) {
-            let row = self.order.get(at).map_or(at, |&r| r as usize);
-            if self.word(CALL_END, row) != END_OPEN {
-                found.insert((self.word(CALL_TASK, row), self.word(CALL_FUNC, row)));
-            }
-        }
-    }
-
-    fn ts_ns(&self) -> Option<u64> {
-        (self.next < self.batch.rows()).then(|| self.word(usize::from(TS), self.row()))
+        self.batch.column(id)?.get(self.row)
     }
 }
 
@@ -173,19 +135,34 @@ impl<'t> Merge<'t> {
         let blocks = (0..).zip(trace.blocks()).filter(|(_, b)| wanted(b.header.kind));
         let mut unopened: Vec<u32> = blocks.map(|(place, _)| place).collect();
         unopened.reverse();
-        Self {
+        let mut this = Self {
             trace,
             unopened,
             open: Vec::new(),
             free: Vec::new(),
             spare: Vec::new(),
+            rooms: Vec::new(),
+            held_bytes: 0,
+            most_bytes: MAX_OPEN,
             heap: BinaryHeap::new(),
+            due_ns: 0,
             given: false,
             ended: (None, HashSet::new()),
             lost: Vec::new(),
             columns: None,
             tasks: None,
-        }
+            range_ns: (0, u64::MAX),
+        };
+        this.due_ns = this.next_due_ns();
+        this
+    }
+
+    fn next_unopened(&self) -> Option<&'t IndexEntry> {
+        self.unopened.last().and_then(|&place| self.trace.blocks().get(place as usize))
+    }
+
+    fn next_due_ns(&self) -> u64 {
+        self.next_unopened().map_or(u64::MAX, |block| block.header.ts_min)
     }
 
     /// Decodes these columns alone (by id), for [`Merge::next_row`]; time and CPU come with them.
@@ -212,12 +189,14 @@ impl<'t> Merge<'t> {
         Ok(named.peek().is_none() || named.any(|c| c.range.is_some_and(|range| tasks.any_in(range))))
     }
 
-    /// Leaves blocks unread that hold nothing of a range. What comes may still lie outside of it.
+    /// Yields what lies from `from_ns` to before `to_ns` alone. Blocks that hold nothing of it stay unread.
     #[must_use]
     pub fn within(mut self, from_ns: u64, to_ns: u64) -> Self {
+        self.range_ns = (from_ns, to_ns);
         let blocks = self.trace.blocks();
         let within = |b: &IndexEntry| b.header.ts_max >= from_ns && b.header.ts_min < to_ns;
         self.unopened.retain(|&place| blocks.get(place as usize).is_some_and(within));
+        self.due_ns = self.next_due_ns();
         self
     }
 
@@ -234,10 +213,11 @@ impl<'t> Merge<'t> {
     }
 
     /// Opens every block that may hold an event before the earliest open one.
+    #[cold]
     fn open_due(&mut self) {
-        while let Some(block) = self.unopened.last().and_then(|&place| self.trace.blocks().get(place as usize)) {
-            if self.heap.peek().is_some_and(|Reverse((ts, ..))| *ts < block.header.ts_min) {
-                return;
+        while let Some(block) = self.next_unopened() {
+            if self.heap.peek().is_some_and(|Reverse(first)| first.ts_ns() < block.header.ts_min) {
+                break;
             }
             let block = *block;
             self.unopened.pop();
@@ -247,6 +227,7 @@ impl<'t> Merge<'t> {
                 Err(error) => self.lost.push(LostBlock { entry: block, error }),
             }
         }
+        self.due_ns = self.next_due_ns();
     }
 
     fn read(&mut self, block: &IndexEntry) -> Result<Option<OpenBlock>, Error> {
@@ -266,27 +247,46 @@ impl<'t> Merge<'t> {
             Some(kind) => event_kind(kind).columns.iter().map(|c| (c.id, c.nullable)).collect(),
             None => vec![(TS, false), (CPU, false)],
         };
-        let mut open = OpenBlock { number, kind, seq: block.header.seq, batch, order: Vec::new(), next: 0, ids };
-        if let Some(ts) = open.batch.column(TS)
-            && !ts.is_sorted()
-        {
+        let (mut times, mut strip) = self.rooms.pop().unwrap_or_default();
+        strip.clear();
+        let mut order: Vec<u32> = Vec::new();
+        match batch.column(TS) {
+            Some(ts) => ts.push_to(0..ts.len(), &mut times),
+            // An event without a time is one of the beginning of time.
+            None => times.resize(batch.rows(), 0),
+        }
+        if !times.is_sorted() {
             #[expect(clippy::cast_possible_truncation, reason = "a block has at most MAX_ROWS rows")]
-            let mut order: Vec<u32> = (0..open.batch.rows() as u32).collect();
+            order.extend(0..times.len() as u32);
             // The runs of the CPUs are sorted: a stable sort merges them.
-            order.sort_by_key(|&r| ts.get(r as usize).copied().unwrap_or(0));
-            open.order = order;
+            order.sort_by_key(|&r| times.get(r as usize).copied().unwrap_or(0));
+            times = order.iter().map(|&r| times.get(r as usize).copied().unwrap_or(0)).collect();
+        }
+        if let (Some(&first_ns), Some(&last_ns)) = (times.first(), times.last())
+            && let Some(problem) = misdated(&block.header, first_ns, last_ns)
+        {
+            let what = format!("block {} ({})", block.header.seq, self.trace.kind_name(number));
+            return Err(Error::Corrupt { what, offset: block.offset, problem });
+        }
+        let next = times.partition_point(|&ts| ts < self.range_ns.0);
+        let seq = block.header.seq;
+        let open = OpenBlock { number, kind, seq, batch, times, order, next, ids, strip, laid_out: 0..0 };
+        let (held, most) = (self.held_bytes + open.held_bytes(), self.most_bytes);
+        if held > most {
+            return Err(Error::Limit(format!(
+                "block {} at {:#x}: at this instant so many blocks overlap that their events take {held} bytes, more \
+                 than the {most} that are kept; its events are left out",
+                block.header.seq, block.offset
+            )));
         }
         Ok(Some(open))
     }
 
     /// Whether a row only says that a call was open when it was written, and the call is in the trace.
+    #[inline]
     fn is_superseded(&mut self, ts: u64, place: usize) -> bool {
         let Some(Some(open)) = self.open.get(place) else { return false };
-        let row = open.row();
-        if open.kind != Some(Kind::Call) || open.word(CALL_END, row) != END_OPEN {
-            return false;
-        }
-        let call = (open.word(CALL_TASK, row), open.word(CALL_FUNC, row));
+        let Some(call) = open.open_call() else { return false };
         if self.ended.0 != Some(ts) {
             // All blocks with rows of this time are open.
             self.ended.0 = Some(ts);
@@ -303,17 +303,38 @@ impl<'t> Merge<'t> {
         Some(Row { ts_ns, cpu: open.cpu(), kind: open.number, batch: &open.batch, row: open.row() })
     }
 
+    /// The next event in time: its kind, and its words in the order of the kind's columns. [`Event::of`] makes an event
+    /// of them.
+    #[inline]
+    pub(crate) fn next_words(&mut self) -> Option<(Kind, &[u64])> {
+        loop {
+            let (_, place) = self.next_shown()?;
+            if let Some(kind) = self.open.get(place)?.as_ref()?.kind {
+                return Some((kind, self.open.get_mut(place)?.as_mut()?.words()));
+            }
+        }
+    }
+
     /// Moves on to the next row: its time, and the place of its block.
+    #[inline]
     fn next_place(&mut self) -> Option<(u64, usize)> {
         if self.given {
             self.pass();
         }
-        self.open_due();
-        let Reverse((ts_ns, _, place)) = *self.heap.peek()?;
+        // Where the last block that is still unopened begins at the end of time, it is opened when nothing else is left.
+        if self.heap.peek().is_none_or(|Reverse(first)| first.ts_ns() >= self.due_ns) {
+            self.open_due();
+        }
+        let Reverse(first) = *self.heap.peek()?;
+        // An instant that no range has an end behind is part of every one that goes to the end.
+        if first.ts_ns() >= self.range_ns.1 && self.range_ns.1 < u64::MAX {
+            return None;
+        }
         self.given = true;
-        Some((ts_ns, place))
+        Some((first.ts_ns(), first.place()))
     }
 
+    #[inline]
     fn next_shown(&mut self) -> Option<(u64, usize)> {
         loop {
             let (ts, place) = self.next_place()?;
@@ -324,19 +345,26 @@ impl<'t> Merge<'t> {
     }
 
     /// Leaves the row that was given out behind.
+    #[inline]
     fn pass(&mut self) {
         self.given = false;
         let Some(mut first) = self.heap.peek_mut() else { return };
-        let place = first.0.2;
+        let place = first.0.place();
         let Some(slot) = self.open.get_mut(place) else { return };
         let Some(open) = slot.as_mut() else { return };
         open.next += 1;
         if let Some(ts) = open.ts_ns() {
-            first.0.0 = ts;
+            first.0 = first.0.at(ts);
         } else {
             PeekMut::pop(first);
             if let Some(done) = slot.take() {
-                self.spare.push(done.batch);
+                self.held_bytes -= done.held_bytes();
+                if self.spare.len() < SPARE_BATCHES {
+                    self.spare.push(done.batch);
+                    let mut times = done.times;
+                    times.clear();
+                    self.rooms.push((times, done.strip));
+                }
             }
             self.free.push(place);
         }
@@ -344,71 +372,32 @@ impl<'t> Merge<'t> {
 
     fn admit(&mut self, open: OpenBlock) {
         let Some(ts) = open.ts_ns() else {
-            self.spare.push(open.batch);
+            if self.spare.len() < SPARE_BATCHES {
+                self.spare.push(open.batch);
+            }
             return;
         };
         // Of what a CPU recorded in one instant, the switch away from whoever did the rest comes last.
-        let turn = (open.kind == Some(Kind::Switch), open.seq);
+        let (is_switch, seq) = (open.kind == Some(Kind::Switch), open.seq);
+        self.held_bytes += open.held_bytes();
         let place = self.free.pop().unwrap_or_else(|| {
             self.open.push(None);
             self.open.len() - 1
         });
         self.open[place] = Some(open);
-        self.heap.push(Reverse((ts, turn, place)));
+        self.heap.push(Reverse(Place::new(ts, is_switch, seq, place)));
     }
 }
 
 impl Iterator for Merge<'_> {
     type Item = Event;
 
+    #[inline]
     fn next(&mut self) -> Option<Event> {
-        loop {
-            let (ts_ns, place) = self.next_shown()?;
-            let open = self.open.get(place)?.as_ref()?;
-            let Some(kind) = open.kind else { continue };
-            let row = open.row();
-            return Some(Event { ts_ns, cpu: open.cpu(), body: Body::gather(kind, |column| open.word(column, row)) });
-        }
+        let (kind, words) = self.next_words()?;
+        Some(Event::of(kind, words))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixture::Fixture;
-    use ingero_format::catalog::Exit;
-
-    #[test]
-    fn blocks_that_cannot_name_a_task_stay_unread() {
-        let mut f = Fixture::with_rows(4);
-        let tasks: Vec<_> = (1..=10).map(|i| f.task(i, i)).collect();
-        for i in 0..40usize {
-            f.push(1000 + i as u64, 0, Exit { task: tasks[i / 4], group_dead: None });
-        }
-        let trace = f.finish();
-        let mut wanted = vec![false; trace.tasks().len()];
-        wanted[tasks[3].index()] = true;
-        let seen: Vec<Event> = Merge::new(&trace).naming(&wanted).collect();
-        assert_eq!(seen.iter().map(|e| e.ts_ns).collect::<Vec<_>>(), [1012, 1013, 1014, 1015]);
-        assert_eq!(Merge::new(&trace).naming(&[]).count(), 0);
-        let mut rows = Merge::rows(&trace, |_| true).columns(&[]);
-        let row = rows.next_row().unwrap();
-        assert_eq!((row.ts_ns, row.word(2)), (1000, None));
-    }
-
-    #[test]
-    fn events_come_in_time_order_whatever_their_blocks() {
-        let mut f = Fixture::with_rows(7);
-        let task = f.task(5, 5);
-        for i in 0..200u64 {
-            let ts = 1000 + i * 37 % 211;
-            f.push(ts, (i % 3) as u32, Exit { task, group_dead: Some(i) });
-        }
-        let trace = f.finish();
-        let mut merge = Merge::new(&trace);
-        let seen: Vec<Event> = merge.by_ref().collect();
-        assert_eq!(seen.len(), 200);
-        assert!(seen.is_sorted_by_key(|e| e.ts_ns));
-        assert!(merge.lost().is_empty());
-    }
-}
+mod tests;

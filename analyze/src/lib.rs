@@ -18,21 +18,48 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests fail by panicking"))]
 
+mod affinity;
+mod chain;
+pub mod counters;
+pub mod diff;
+mod disks;
+mod exchange;
 mod feed;
 mod figures;
+pub mod html;
 mod incidents;
+mod known;
 mod ledger;
 mod losses;
+mod peers;
+mod phases;
 pub mod report;
+mod sample;
+mod shares;
+mod signs;
+mod spans;
+mod totals;
+mod works;
 
-use ingero_format::Trace;
-use ingero_format::catalog::{FuncId, Kind};
-use ingero_replay::{ProcessId, Processes, Repairs, Timeline, Window};
+use ingero_format::catalog::{FuncId, Kind, TaskId};
+use ingero_format::{ChunkHeader, Trace};
+use ingero_replay::{Both, ProcessId, Processes, Repairs, Sink, Spent, Timeline, Window};
 
-pub use feed::{Gap, Phase};
-pub use figures::{GapFigures, OffCpuFigures, OpFigures, PhaseFigures, ProcessFigures, Stretch};
+pub use chain::{Ending, Link, Part, Tree};
+pub use feed::{Burst, Gap, LOST_FROM_NS};
+pub use figures::{
+    CallsFigures, LongWait, OffCpuFigures, OpFigures, PhaseFigures, ProcessFigures, Silence, SlowCopies, Stretch,
+};
 pub use incidents::{Evidence, Incident, Layer, Moment, Severity};
 pub use losses::{Loss, Losses};
+pub use phases::Phase;
+pub use sample::{Bounds, Faster, Sample, Steps};
+pub use totals::{OpTotals, ProcessTotals};
+
+/// Takes nothing of what the timeline tells.
+struct Nobody;
+
+impl Sink for Nobody {}
 
 /// What a trace shows within a range.
 pub struct Analysis<'t> {
@@ -43,6 +70,8 @@ pub struct Analysis<'t> {
     /// Its processes and names.
     pub processes: Processes,
     figures: Vec<ProcessFigures>,
+    signs: signs::Signs,
+    works: works::Works,
     /// Phases in order of their first call.
     pub phases: Vec<PhaseFigures>,
     /// Incidents, worst first.
@@ -51,8 +80,9 @@ pub struct Analysis<'t> {
     pub repairs: Repairs,
     /// What was lost while recording, and what cannot be read.
     pub losses: Losses,
-    /// Whether the source can tell a throttled task from a preempted one.
-    pub knows_throttling: bool,
+    known: known::Known,
+    /// Whether the source says who wakes whom.
+    pub knows_wakers: bool,
     /// Wall-clock time of the trace's start, where known.
     pub start_unix_ns: Option<u64>,
 }
@@ -61,13 +91,108 @@ impl<'t> Analysis<'t> {
     /// Analyses a range of a trace.
     #[must_use]
     pub fn new(trace: &'t Trace, window: Window) -> Self {
+        Self::beside(trace, window, &mut Nobody)
+    }
+
+    /// Analyses a range of a trace, and tells `other` all that the timeline tells, whatever the range: both see the trace in
+    /// one pass.
+    #[must_use]
+    pub fn beside(trace: &'t Trace, window: Window, other: &mut impl Sink) -> Self {
         let processes = Processes::new(trace);
-        let phases = feed::phases(trace, &processes, &window);
-        let mut ledger = ledger::Ledger::new(trace, &processes, window, phases);
-        let repairs = Timeline::new(trace).run(&mut ledger);
+        let phases = Self::phases_of(trace, &processes, &window);
+        Self::over(trace, window, processes, phases.into_iter().enumerate(), other)
+    }
+
+    /// Analyses one phase of a range, by the number that [`Analysis::new`] gives it: all figures are those of its
+    /// time. None where there is no such phase.
+    #[must_use]
+    pub fn of_phase(trace: &'t Trace, window: Window, number: usize) -> Option<Self> {
+        let processes = Processes::new(trace);
+        let phases = Self::phases_of(trace, &processes, &window);
+        let phase = phases.into_iter().nth(number)?;
+        let window =
+            Window { from_ns: phase.start_ns, to_ns: phase.end_ns.saturating_add(1).min(window.to_ns), ..window };
+        Some(Self::over(trace, window, processes, std::iter::once((number, phase)), &mut Nobody))
+    }
+
+    fn phases_of(trace: &Trace, processes: &Processes, window: &Window) -> Vec<Phase> {
+        if sample::is_sample(trace) {
+            return sample::phases(trace, processes, window);
+        }
+        let mut calls = exchange::Calls::of(trace);
+        let (feeds, lost) = feed::feeds(trace, processes, window, &mut calls);
+        let lives = phases::Lives::new(trace, processes);
+        let mut phases = phases::split(feeds, processes, &lives, window);
+        let lossy = losses::Lossy::of(trace, &lost);
+        phases.iter_mut().for_each(|phase| phase.leave_out(lossy.of_pid(processes.get(phase.process).pid)));
+        exchange::Collectives::new(trace, processes, calls, lost).tell(&mut phases, processes);
+        Self::kill(&mut phases, trace, processes, window, &lossy);
+        phases
+    }
+
+    /// Tells each phase of the first kill in it. One in a stretch with losses tells nothing of what came of it.
+    fn kill(phases: &mut [Phase], trace: &Trace, processes: &Processes, window: &Window, lossy: &losses::Lossy) {
+        let kills = signs::kills(trace, processes, window);
+        for at in 0..phases.len() {
+            let (before, rest) = phases.split_at_mut(at + 1);
+            let Some(phase) = before.last_mut() else { continue };
+            // A kill ends the phase of its own process, and comes when that is over.
+            let is_last = rest.iter().all(|p| p.process != phase.process);
+            let until_ns = if is_last { u64::MAX } else { phase.end_ns };
+            let lossy = lossy.of_pid(processes.get(phase.process).pid);
+            let told = |kill: &&signs::Kill| {
+                (phase.start_ns..until_ns).contains(&kill.at_ns)
+                    && processes.descends(kill.victim, phase.process)
+                    && !phase.is_unclaimed(kill.at_ns)
+                    // What the phase leaves out ends with it, and a kill may lie behind that.
+                    && !lossy.iter().any(|&(from, to)| (from..to).contains(&kill.at_ns))
+            };
+            phase.kill = kills.iter().find(told).copied();
+            phase.take();
+        }
+    }
+
+    fn over(
+        trace: &'t Trace,
+        window: Window,
+        processes: Processes,
+        phases: impl Iterator<Item = (usize, Phase)>,
+        other: &mut impl Sink,
+    ) -> Self {
+        let mut phases: Vec<_> = phases.collect();
+        let mut ledger = ledger::Ledger::new(trace, &processes, window, phases.iter().cloned());
+        let mut repairs = Timeline::new(trace).run(&mut Both(&mut ledger, other));
+        // Which blocks of the threads' states cannot be read shows only now: then it is done again without their time.
+        if !repairs.lost_blocks.is_empty() && !sample::is_sample(trace) {
+            let lossy = losses::Lossy::of(trace, &repairs.lost_blocks);
+            for (_, phase) in &mut phases {
+                let lossy = lossy.of_pid(processes.get(phase.process).pid);
+                phase.leave_out(lossy);
+                let is_lossy =
+                    |at: u64| phase.is_unclaimed(at) || lossy.iter().any(|&(from, to)| (from..to).contains(&at));
+                if phase.kill.is_some_and(|kill| is_lossy(kill.at_ns)) {
+                    phase.kill = None;
+                }
+                phase.take();
+            }
+            ledger = ledger::Ledger::new(trace, &processes, window, phases.into_iter());
+            repairs = Timeline::new(trace).run(&mut ledger);
+        }
         ledger.close();
-        let (figures, phases, knows_throttling) = (ledger.figures, ledger.phases, ledger.knows_throttling);
-        let losses = Losses::new(trace, &repairs);
+        let known = ledger.known();
+        let (mut figures, phases, signs, works) = (ledger.figures, ledger.phases, ledger.signs, ledger.works);
+        let knows_wakers = ledger.surroundings.knows_wakers;
+        if sample::is_sample(trace) {
+            for (id, totals) in totals::of(trace, &processes, &window) {
+                if let Some(f) = figures.get_mut(id.index()) {
+                    for &func in totals.ops.keys() {
+                        f.ops.entry(func).or_default();
+                    }
+                    f.totals = Some(totals);
+                }
+            }
+        }
+        let losses = Losses::of(trace, &repairs.lost_blocks);
         let start_unix_ns = ingero_replay::start_unix_ns(trace, window.trace_start_ns);
         let incidents = Vec::new();
         let mut this = Self {
@@ -75,11 +200,14 @@ impl<'t> Analysis<'t> {
             window,
             processes,
             figures,
+            signs,
+            works,
             phases,
             incidents,
             repairs,
             losses,
-            knows_throttling,
+            known,
+            knows_wakers,
             start_unix_ns,
         };
         this.incidents = incidents::find(&this);
@@ -115,25 +243,138 @@ impl<'t> Analysis<'t> {
         format!("{} ({})", printable(self.name(id)), self.processes.get(id).pid)
     }
 
-    /// The same for a thread.
+    /// The name that a thread had at the end of the range.
     #[must_use]
-    pub fn thread_label(&self, task: ingero_format::catalog::TaskId) -> String {
-        let name = self.processes.name_at(task, self.window.to_ns).map_or("?", |s| self.trace.string(s));
-        format!("{} ({})", printable(name), self.trace.task(task).tid)
+    pub fn thread_name(&self, task: TaskId) -> &str {
+        self.processes.name_at(task, self.window.to_ns).map_or("?", |s| self.trace.string(s))
     }
 
-    /// Events of the trace: those that happened, not those that describe. A call is one.
+    /// Name and id of a thread, as sentences use them.
+    #[must_use]
+    pub fn thread_label(&self, task: TaskId) -> String {
+        format!("{} ({})", printable(self.thread_name(task)), self.trace.task(task).tid)
+    }
+
+    /// Events of the trace that can be read: those that happened, not those that describe. A call is one.
     #[must_use]
     pub fn events(&self) -> u64 {
-        let describes = |k: Kind| matches!(k, Kind::Name | Kind::Process | Kind::Loss | Kind::Clock | Kind::System);
-        let blocks = self.trace.blocks().iter().map(|b| b.header);
-        blocks.filter(|h| !Kind::from_number(h.kind).is_some_and(describes)).map(|h| u64::from(h.rows)).sum()
+        let describes = |k: Kind| {
+            use Kind::{Aggregate, Annotation, Clock, Correlation, Frame, Loss, Name, Process, Stack, System, Usage};
+            matches!(
+                k,
+                Name | Process | Loss | Clock | System | Aggregate | Annotation | Correlation | Frame | Stack | Usage
+            )
+        };
+        let happened = |h: &ChunkHeader| !Kind::from_number(h.kind).is_some_and(describes);
+        let rows = |headers: &mut dyn Iterator<Item = ChunkHeader>| -> u64 {
+            headers.filter(happened).map(|h| u64::from(h.rows)).fold(0, u64::saturating_add)
+        };
+        let unread = rows(&mut self.repairs.lost_blocks.iter().map(|l| l.entry.header));
+        rows(&mut self.trace.blocks().iter().map(|b| b.header)).saturating_sub(unread)
+    }
+
+    /// Whether what is counted of events of a kind is the least that there was: some are lost, or cannot be read.
+    #[must_use]
+    pub fn lacks(&self, kind: Kind) -> bool {
+        self.losses.lacks(self.trace, kind, &self.window, None)
+    }
+
+    /// Which figures of processes are the least that there was, of any of them.
+    #[must_use]
+    pub fn at_least(&self) -> AtLeast {
+        self.at_least_where(self.has(Kind::Switch), |kind| self.lacks(kind))
+    }
+
+    /// Which figures of a process are the least that there was.
+    #[must_use]
+    pub fn at_least_of(&self, id: ProcessId) -> AtLeast {
+        self.at_least_where(self.knows_states_of(id), |kind| self.lacks_of(id, kind))
+    }
+
+    fn at_least_where(&self, has_states: bool, lacks: impl Fn(Kind) -> bool) -> AtLeast {
+        let states = [Kind::Switch, Kind::Waking, Kind::Wakeup];
+        AtLeast {
+            states: !self.sampled() && has_states && states.into_iter().any(&lacks),
+            calls: !self.sampled() && lacks(Kind::Call),
+            page_allocs: !self.sampled() && lacks(Kind::PageAlloc),
+        }
+    }
+
+    /// The same of the events of a process: what another host lost is none of its.
+    #[must_use]
+    pub fn lacks_of(&self, id: ProcessId, kind: Kind) -> bool {
+        let host = self.known.host_of(self.processes.get(id).pid);
+        self.losses.lacks(self.trace, kind, &self.window, Some(host))
+    }
+
+    /// Whether anything is known of who ran and who waited in the range: not of a sample, nor where no context switch was recorded, or
+    /// none can be read.
+    #[must_use]
+    pub fn knows_states(&self) -> bool {
+        !self.sampled() && self.known.hosts().any(|host| host.states)
+    }
+
+    /// The same of a process, by what its own host recorded.
+    #[must_use]
+    pub fn knows_states_of(&self, id: ProcessId) -> bool {
+        !self.sampled() && self.known.of_pid(self.processes.get(id).pid).states
+    }
+
+    /// Whether the source can tell a throttled task from a preempted one.
+    #[must_use]
+    pub fn knows_throttling(&self) -> bool {
+        self.known.hosts().any(|host| host.throttling)
+    }
+
+    /// The same of the source that a process's host was recorded by.
+    #[must_use]
+    pub fn knows_throttling_of(&self, id: ProcessId) -> bool {
+        self.known.of_pid(self.processes.get(id).pid).throttling
+    }
+
+    /// Whether page allocations were recorded of a process's host.
+    #[must_use]
+    pub fn knows_page_allocs_of(&self, id: ProcessId) -> bool {
+        self.known.of_pid(self.processes.get(id).pid).page_allocs
+    }
+
+    /// Whether the source of a process's host says which CPUs its threads may use.
+    #[must_use]
+    pub fn knows_affinity_of(&self, id: ProcessId) -> bool {
+        self.known.of_pid(self.processes.get(id).pid).affinity
+    }
+
+    /// A count of events of a kind of a process in words: `at least 12` where some are lost.
+    pub(crate) fn counted(&self, id: ProcessId, kind: Kind, n: u64) -> String {
+        self.counted_in(id, kind, n, self.window.from_ns, self.window.to_ns)
+    }
+
+    /// The same of a stretch.
+    pub(crate) fn counted_in(&self, id: ProcessId, kind: Kind, n: u64, from_ns: u64, to_ns: u64) -> String {
+        let stretch = Window { from_ns, to_ns, ..self.window };
+        let host = self.known.host_of(self.processes.get(id).pid);
+        let least = if self.losses.lacks(self.trace, kind, &stretch, Some(host)) { "at least " } else { "" };
+        format!("{least}{}", report::count(n))
     }
 
     /// Whether the trace holds any event of a kind.
     #[must_use]
     pub fn has(&self, kind: Kind) -> bool {
         self.trace.blocks().iter().any(|b| b.header.kind == kind as u16 && b.header.rows > 0)
+    }
+
+    /// Whether events of a kind of which there are none to be read may have been in the recording: they were watched for, and parts of it are
+    /// missing.
+    fn may_have_lost(&self, kind: Kind) -> bool {
+        let name = self.trace.kind_name(kind as u16);
+        let is_watched = self.trace.meta("probes").is_some_and(|probes| probes.split(',').any(|probe| probe == name));
+        is_watched && !(self.trace.complete() && self.losses.list.is_empty())
+    }
+
+    /// What the submitting threads of a phase did in all its gaps; none where that is unknown.
+    #[must_use]
+    pub fn in_gaps(&self, p: &PhaseFigures) -> Option<Spent> {
+        (self.knows_states_of(p.phase.process) && !p.is_unclaimed()).then_some(p.submitters)
     }
 
     /// Who was on the CPUs that a process could have run on, largest first.
@@ -156,13 +397,13 @@ impl<'t> Analysis<'t> {
     /// Whether the source holds a sample of the events only.
     #[must_use]
     pub fn sampled(&self) -> bool {
-        self.trace.meta("sampled") == Some("true")
+        sample::is_sample(self.trace)
     }
 
     /// What the trace cannot show, in sentences.
     #[must_use]
     pub fn caveats(&self) -> Vec<String> {
-        let mut out = self.losses.sentences(self.window.trace_start_ns);
+        let mut out = self.losses.sentences(self.trace, self.window.trace_start_ns);
         if !self.trace.complete() {
             out.push(
                 "the recording was cut off: its footer is missing, what came after the last whole block is lost".into(),
@@ -172,7 +413,31 @@ impl<'t> Analysis<'t> {
             out.push(format!("{} bytes at offset {:#x} cannot be read: {}", d.len, d.offset, d.problem));
         }
         if self.sampled() {
-            out.push("the source kept a sample of the events: totals hold, percentiles cannot be told".into());
+            out.push(match (self.trace.meta("stored_events"), self.trace.meta("counted_events")) {
+                (Some(stored), Some(counted)) => format!(
+                    "a sample: the source stored {} of {} events; totals are its own counts, percentiles and states \
+                     of threads cannot be told, and gaps between stored calls may hold others",
+                    printable(stored),
+                    printable(counted)
+                ),
+                _ => "a sample: the source did not store all events, nor count them; only what it stored is counted, \
+                      percentiles and states of threads cannot be told, and gaps between stored calls may hold others"
+                    .to_owned(),
+            });
+        }
+        if !self.knows_wakers && self.has(Kind::Switch) && !self.phases.is_empty() {
+            out.push("the source does not say who woke whom: what a blocked thread waited for is assumed from what its process's other threads and workers did meanwhile".into());
+        }
+        let has_states = self.has(Kind::Switch) && !self.phases.is_empty() && !self.sampled();
+        if has_states && !self.has(Kind::Affinity) && self.may_have_lost(Kind::Affinity) {
+            out.push("which CPUs a thread may use cannot be read from what is left of the recording: whether one waited for a CPU while another idled that it may not use cannot be told".into());
+        } else if has_states && !self.has(Kind::Affinity) {
+            out.push("the source does not say which CPUs a thread may use: whether one waited for a CPU while another idled that it may not use cannot be told".into());
+        }
+        if has_states && !self.knows_throttling() {
+            out.push(
+                "the source does not say when a CPU quota held a thread back: such time counts as runnable".into(),
+            );
         }
         let has = |layer| self.trace.functions().iter().any(|f| f.layer == layer);
         if has(ingero_format::catalog::Layer::Driver) && !has(ingero_format::catalog::Layer::Runtime) {
@@ -190,6 +455,17 @@ impl<'t> Analysis<'t> {
     }
 }
 
+/// Which figures of processes are the least that there was, since events are missing within the range on which they rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AtLeast {
+    /// Switches, times on and off the CPUs and what they divide into, of calls too.
+    pub states: bool,
+    /// Calls and their time.
+    pub calls: bool,
+    /// Pages.
+    pub page_allocs: bool,
+}
+
 /// A sum of times, which stays at the largest number that there is: those of a damaged file may be any.
 fn sum(times_ns: impl Iterator<Item = u64>) -> u64 {
     times_ns.fold(0, u64::saturating_add)
@@ -198,5 +474,5 @@ fn sum(times_ns: impl Iterator<Item = u64>) -> u64 {
 /// A text from a trace, fit for a terminal: control and invisible characters as escapes.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    ingero_replay::program::one_line(text)
+    ingero_format::one_line(text)
 }

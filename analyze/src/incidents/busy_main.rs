@@ -1,35 +1,63 @@
 //! A busy main process: between its submissions the submitting thread itself ran on its CPU.
 //!
-//! Lost time: what the submitters spent running in gaps. Such a thread waits for nobody, no call of
-//! it is slow, and yet the GPU has nothing to do: loading without workers, collating sample by
-//! sample, unpickling what workers hand over. Must not fire where the submissions come back to
+//! Lost time: what the submitters spent running in gaps, less what rules for something more special tell of it. Such a
+//! thread waits for nobody, no call of it is slow, and yet the GPU has nothing to do: loading without workers,
+//! collating sample by sample, unpickling what workers hand over. Must not fire where the submissions come back to
 //! back, or where the thread is blocked in the gaps.
 
-use super::{Case, Incident, seconds};
+use ingero_format::catalog::Kind;
+
+use super::case::{Case, Group};
+use super::{Incident, Layer, seconds};
+use crate::chain::{Ending, Part};
+use crate::feed::Gap;
 use crate::sum;
 
 pub(super) fn find(case: &Case) -> Option<Incident> {
-    let (a, p) = (case.analysis, case.phase);
-    let spent = case.submitters();
-    let mut incident = case.incident("busy-main", spent.running_ns)?;
-    let label = a.label(incident.process);
-    let gaps = p.phase.gaps_ns();
+    if case.in_pieces() || case.is_faulting(&[case.phase.phase.process]) {
+        return None;
+    }
+    let lost_ns = case.own_work_ns();
+    let mut incident = case.incident("busy-main", "its main thread being busy", lost_ns)?;
+    let p = case.phase;
+    let gaps = p.lost_gaps_ns();
+    // What another cause has of them is told there, and of what the recording lost sight of nothing is known.
+    let submitter = case.of(Group::Submitter);
+    let (ran_ns, told_ns) = (submitter.ran_ns, p.chains.all_ns().saturating_sub(submitter.ended_ns(Ending::Unseen)));
+    // Data is prepared in the pause before a step; what fills the short gaps within steps is the way from launch to launch.
+    let within_steps = sum(p.lost_gaps().filter(|g| !g.begins_step()).map(Gap::len_ns)) > gaps / 2;
+    // A device that has work queued outlasts them, unless it was waited for right before: then it had none.
+    let behind_waits = sum(p.lost_gaps().filter(|g| g.after_wait).map(Gap::len_ns));
+    incident.at_most = within_steps && behind_waits < gaps / 2;
     incident.summary = format!(
-        "{label} lost {} because its submitting thread was busy on its own CPU between {} submissions",
-        seconds(spent.running_ns),
-        p.phase.submissions
+        "{} lost {} because its submitting thread was busy on its own CPU {}",
+        case.label(),
+        incident.lost(),
+        match p.phase.submissions {
+            0 => "and submitted nothing".to_owned(),
+            n => format!("between {} submissions", case.counted(Kind::Call, n)),
+        }
     );
     incident.root_cause = format!(
-        "in gaps of {} between submissions the submitting thread ran for {} and was off its CPU for {}: it prepares what it submits itself",
-        seconds(gaps),
-        seconds(spent.running_ns),
-        seconds(gaps.saturating_sub(spent.running_ns))
+        "in gaps of {} and more, {} in all, the submitting thread ran for {} and was off its CPU for {}: {}",
+        crate::report::lost_from(),
+        seconds(told_ns),
+        seconds(ran_ns),
+        seconds(told_ns.saturating_sub(ran_ns)),
+        if within_steps { "it works between the launches of a step" } else { "it prepares what it submits itself" }
     );
-    let helpers = sum(p.helpers.values().map(|s| s.running_ns));
-    incident.recommendations = if helpers * 10 < spent.running_ns {
+    if incident.at_most {
+        incident.root_cause += "; a device that had work queued, which is not recorded, waited less";
+    }
+    incident.recommendations = if within_steps {
         vec![
-            "prepare the data in worker processes (num_workers of a DataLoader)".into(),
-            "fetch whole batches instead of single samples (index the tensor, __getitems__), so that there is less to prepare".into(),
+            "submit less often: CUDA graphs, torch.compile, fused or foreach optimizers, larger batches".into(),
+            "profile the submitting thread's own code in the evidence's stretch".into(),
+        ]
+    } else if p.phase.workers == 0 {
+        vec![
+            "if it prepares data: let worker processes do that (num_workers of a DataLoader), and fetch whole batches instead of single samples (index the tensor, __getitems__)".into(),
+            "else profile its own code in the evidence's stretch".into(),
         ]
     } else {
         vec![
@@ -37,6 +65,8 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
             "profile the submitting thread's own Python code in the evidence's stretch".into(),
         ]
     };
+    let submitters = |group, link: &crate::Link| if group == Group::Submitter { link.ran } else { Part::default() };
+    case.show(&mut incident, Layer::Host, "ran without a submission", submitters);
     case.show_longest_gap(&mut incident);
     Some(incident)
 }

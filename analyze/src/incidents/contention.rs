@@ -1,105 +1,108 @@
-//! CPU contention: the submitting thread, or the threads that work for it, could have run and had
-//! no CPU.
+//! CPU contention: threads that a gap waited for, the submitting one first, could have run, and others had their CPUs.
 //!
-//! Lost time: in each gap, what the submitter spent runnable, and of what it spent blocked the part
-//! that its helpers spent waiting for a CPU rather than running. Must not fire where threads wait
-//! for anything but a CPU.
+//! Lost time: what the chains' threads spent runnable while a process that does not work for the phase was on
+//! their CPU; a **noisy neighbour** where most of that is of processes in another control group. What they waited for a
+//! CPU on which nobody was seen goes to the larger of this and of [`super::own_workers`], unless it is more than either, and a
+//! cause of its own ([`super::wake_up`]); where the threads are bound to that CPU while another
+//! idles, half of it is [`super::affinity`]'s. Must not fire where threads wait for anything but a CPU.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use ingero_format::catalog::StrId;
 use ingero_replay::ProcessId;
 
-use super::{Case, Evidence, Incident, Layer, Moment, divide_blocked, seconds};
+use super::case::{Case, Group};
+use super::{Incident, Layer, seconds};
 use crate::sum;
 
-/// Holders that a summary names.
-const NAMED: usize = 3;
+/// Control groups that are named.
+const GROUPS: usize = 4;
+/// What others held is told from this part of all on, one in so many.
+const TOLD: u64 = 10;
+
+/// Of the processes that held CPUs, those in another control group than the phase's.
+fn neighbours(case: &Case, holders: &[(ProcessId, u64)]) -> Vec<(ProcessId, u64)> {
+    let Some(own) = group_of(case, case.phase.phase.process) else { return Vec::new() };
+    let other = |id| group_of(case, id).is_some_and(|group| group != own);
+    holders.iter().copied().filter(|(id, _)| other(*id)).collect()
+}
+
+/// Whose processes they are: the control group, or, of several, what each of the largest held.
+fn groups(case: &Case, holders: &[(ProcessId, u64)]) -> String {
+    let mut held: BTreeMap<StrId, u64> = BTreeMap::new();
+    for (id, ns) in holders {
+        if let Some(group) = group_of(case, *id) {
+            let of_group = held.entry(group).or_default();
+            *of_group = of_group.saturating_add(*ns);
+        }
+    }
+    let mut held: Vec<_> = held.into_iter().collect();
+    held.sort_by_key(|&(group, ns)| (std::cmp::Reverse(ns), group));
+    let name = |group: StrId| crate::printable(case.analysis.trace.string(group));
+    if let [(group, _)] = held[..] {
+        return format!("another control group ({})", name(group));
+    }
+    let mut told: Vec<_> = held.iter().take(GROUPS).map(|&(g, ns)| format!("{} {}", name(g), seconds(ns))).collect();
+    if held.len() > GROUPS {
+        told.push(format!("{} more", held.len() - GROUPS));
+    }
+    format!("other control groups ({})", told.join(", "))
+}
+
+fn group_of(case: &Case, id: ProcessId) -> Option<StrId> {
+    case.analysis.signs.cgroup(id, &case.analysis.processes)
+}
 
 pub(super) fn find(case: &Case) -> Option<Incident> {
-    let (a, p) = (case.analysis, case.phase);
-    let direct = case.submitters().runnable_ns;
-    let chained = sum(case.gaps().map(|g| divide_blocked(g).runnable_ns));
-    let mut incident = case.incident("cpu-contention", direct.saturating_add(chained))?;
-
-    let mut behind = p.submitter_behind.clone();
-    for (&id, &ns) in &p.helpers_behind {
-        let held = behind.entry(id).or_default();
-        *held = held.saturating_add(ns);
-    }
-    // Its own are the process itself and whoever works for it, not all that it ever started.
-    let helping: BTreeSet<ProcessId> = p.helpers.keys().map(|&t| a.processes.of(t)).collect();
-    let own = |id: ProcessId| id == incident.process || helping.contains(&id);
-    let mut holders: Vec<(ProcessId, u64)> = behind.iter().map(|(&id, &ns)| (id, ns)).collect();
-    holders.sort_by_key(|&(id, ns)| (std::cmp::Reverse(ns), id));
-    let of_own = sum(holders.iter().filter(|(id, _)| own(*id)).map(|&(_, ns)| ns));
-    let of_others = sum(holders.iter().filter(|(id, _)| !own(*id)).map(|&(_, ns)| ns));
-
-    let helpers: Vec<_> = p.helpers.iter().filter(|(_, s)| s.runnable_ns > 0).collect();
-    let wanted = sum(helpers.iter().map(|(_, s)| s.runnable_ns));
-    let label = a.label(incident.process);
-    let names: Vec<String> =
-        holders.iter().take(NAMED).map(|&(id, ns)| format!("{} {}", a.label(id), seconds(ns))).collect();
-    let lost = seconds(incident.lost_ns);
-    let waiters = if chained >= direct {
-        format!("{} threads that work for it could have run for {} more and had no CPU", helpers.len(), seconds(wanted))
+    let causes = case.runnable();
+    let lost_ns = causes.strangers_ns;
+    let mut incident = case.incident("cpu-contention", "CPU contention", lost_ns)?;
+    let label = case.label();
+    let holders: Vec<_> = case.behind.iter().copied().filter(|(id, _)| !case.is_family(*id)).collect();
+    let direct = case.of(Group::Submitter).runnable_ns;
+    let chained = case.all(|s| s.runnable_ns).saturating_sub(direct);
+    let waiters = if chained > direct {
+        format!("threads that it waited for could have run for {} more and had no CPU", seconds(chained))
     } else {
         format!("its submitting thread could have run for {} more and had no CPU", seconds(direct))
     };
-    let holders_text =
-        if names.is_empty() { "nobody seen on theirs".to_owned() } else { format!("behind {}", names.join(", ")) };
-    incident.summary = format!("{label} lost {lost} to CPU contention: {waiters}, {holders_text}");
-    incident.root_cause = if holders.is_empty() {
-        format!(
-            "{label} or threads that work for it could have run and did not; the trace does not show who held the CPU"
-        )
-    } else if of_others >= of_own {
-        format!("other processes held the CPUs that {label} needed, for {} in all", seconds(of_others))
-    } else {
-        format!(
-            "{label} and its own workers want more CPUs than they may use: they held them for {} while others of them waited",
-            seconds(of_own)
-        )
-    };
-    incident.recommendations = if holders.is_empty() {
-        vec![format!("give {label} and its workers CPUs of their own")]
-    } else if of_others >= of_own {
-        vec![
-            format!(
-                "move {} to other CPUs, or give them a lower priority (taskset, cpuset, nice)",
-                list_names(a, &holders, own)
-            ),
-            format!("give {label} and its workers CPUs of their own"),
-        ]
-    } else {
-        vec![format!("use fewer workers than CPUs: {} threads competed", helpers.len() + 1)]
-    };
-
-    for w in p.waits.iter().take(NAMED) {
-        let detail = format!("{} could have run and waited {} for a CPU", a.thread_label(w.task), seconds(w.len_ns()));
-        let (start_ns, end_ns, task) = (w.start_ns, w.end_ns, w.task);
-        incident.timeline.push(Moment { layer: Layer::System, detail, start_ns, end_ns, task });
-        incident.evidence.push(Evidence { what: "runnable without a CPU".into(), task, start_ns, end_ns });
+    let behind = format!("behind {}", case.names(&holders));
+    incident.summary = format!("{label} lost {} to CPU contention: {waiters}, {behind}", seconds(lost_ns));
+    let held = |holders: &[(ProcessId, u64)]| sum(holders.iter().map(|&(_, ns)| ns));
+    incident.root_cause =
+        format!("other processes held the CPUs that {label} needed, for {} in all", seconds(held(&holders)));
+    let neighbours = neighbours(case, &holders);
+    let mut to_move = &holders;
+    if held(&neighbours).saturating_mul(2) > held(&holders) {
+        incident.kind = "noisy-neighbour";
+        incident.cause = "a neighbour in another control group";
+        to_move = &neighbours;
+        incident.root_cause = format!(
+            "processes of {} held the CPUs that {label} needed, for {}",
+            groups(case, &neighbours),
+            seconds(held(&neighbours))
+        );
+        incident.recommendations.push(
+            "give each control group CPUs of its own (cpuset.cpus), or a larger weight to this one (cpu.weight)".into(),
+        );
     }
+    // Where they are no more than half, they are told all the same.
+    else if held(&neighbours).saturating_mul(TOLD) >= held(&holders) && !neighbours.is_empty() {
+        let (whose, ns) = (groups(case, &neighbours), seconds(held(&neighbours)));
+        incident.root_cause.push_str(&format!("; {ns} of that processes of {whose}"));
+    }
+    if causes.shared_ns > 0 {
+        incident.root_cause.push_str(&format!(
+            "; for {} of it other CPUs were idle that it may not use, and half of that is counted here",
+            seconds(causes.shared_ns)
+        ));
+    }
+    incident.recommendations.push(format!(
+        "move {} to other CPUs, or give them a lower priority (taskset, cpuset, nice)",
+        case.grouped(to_move)
+    ));
+    incident.recommendations.push(format!("give {label} and its workers CPUs of their own"));
+    case.show(&mut incident, Layer::System, "could have run and had no CPU", |_, link| link.runnable);
     case.show_longest_gap(&mut incident);
     Some(incident)
-}
-
-/// The worst holders that are not of the process's own, by name and without repetition.
-fn list_names(a: &crate::Analysis, holders: &[(ProcessId, u64)], own: impl Fn(ProcessId) -> bool) -> String {
-    let mut by_name: BTreeMap<String, (u64, Vec<u32>)> = BTreeMap::new();
-    for &(id, ns) in holders.iter().filter(|(id, _)| !own(*id)) {
-        let entry = by_name.entry(crate::printable(a.name(id))).or_default();
-        entry.0 = entry.0.saturating_add(ns);
-        entry.1.push(a.processes.get(id).pid);
-    }
-    let mut names: Vec<_> = by_name.into_iter().collect();
-    names.sort_by_key(|(_, (ns, _))| std::cmp::Reverse(*ns));
-    // Whoever held a CPU for a moment is not worth moving.
-    let worst = names.first().map_or(0, |(_, (ns, _))| *ns);
-    names.retain(|(_, (ns, _))| ns.saturating_mul(10) >= worst);
-    let show = |(name, (_, pids)): &(String, (u64, Vec<u32>))| match pids.as_slice() {
-        [one] => format!("{name} ({one})"),
-        more => format!("{name} ({} processes)", more.len()),
-    };
-    names.iter().take(NAMED).map(show).collect::<Vec<_>>().join(", ")
 }

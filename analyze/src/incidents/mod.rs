@@ -4,16 +4,37 @@
 //! incident's severity follows the wall-clock time that its phase lost to it, never the time that
 //! several workers lost side by side.
 
+mod affinity;
+mod allocations;
+mod block_io;
 mod busy_main;
+mod busy_main_sampled;
 mod busy_workers;
+mod case;
 mod contention;
+mod graph_capture;
+mod hand_over;
+mod interpreter_lock;
+mod launch_bound;
+mod memory_pressure;
+mod network;
+mod oom_kill;
+mod other_process;
+mod own_workers;
+mod page_faults;
+mod pageable_copies;
 mod quota;
+mod status_check;
+mod straggler;
+mod waits_too_often;
+mod wake_up;
 
 use ingero_format::catalog::TaskId;
-use ingero_replay::{ProcessId, Spent};
+use ingero_replay::ProcessId;
+
+use case::Case;
 
 use crate::Analysis;
-use crate::figures::{GapFigures, PhaseFigures};
 use crate::report::duration as seconds;
 
 /// How much of a phase an incident cost: HIGH from 20 %, MEDIUM from 5 %.
@@ -28,7 +49,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    fn of(share: f64) -> Self {
+    pub(crate) fn of(share: f64) -> Self {
         match share {
             s if s >= 0.20 => Self::High,
             s if s >= 0.05 => Self::Medium,
@@ -114,8 +135,14 @@ pub struct Incident {
     pub phase: usize,
     /// Wall-clock time lost.
     pub lost_ns: u64,
+    /// Whether that is the most that may have been lost: what the GPU did meanwhile the recording does not show.
+    pub at_most: bool,
     /// The same as a share of the phase.
     pub share: f64,
+    /// The lost time in a few words, as the verdict names it: `its main thread being busy`.
+    pub cause: &'static str,
+    /// Function whose calls cost the time, where it is one.
+    pub op: Option<ingero_format::catalog::FuncId>,
     /// One line that a person can repeat.
     pub summary: String,
     /// What brought it about.
@@ -129,7 +156,14 @@ pub struct Incident {
 }
 
 impl Incident {
-    /// A name that stays the same from run to run over the same trace.
+    /// The lost time in words: `3.25 s`, or `up to 3.25 s`.
+    #[must_use]
+    pub fn lost(&self) -> String {
+        crate::report::most(self.at_most, &seconds(self.lost_ns))
+    }
+
+    /// A name that stays the same from run to run over the same range of a trace. Phases are numbered by range, so another
+    /// range may give it another one; one phase alone (`--phase`) keeps its number.
     #[must_use]
     pub fn id(&self, analysis: &Analysis) -> String {
         format!("{}-{}-{}", self.kind, analysis.processes.get(self.process).pid, self.phase)
@@ -139,94 +173,63 @@ impl Incident {
 /// Below this share of its phase a cause is not worth a line.
 const SHARE_FROM: f64 = 0.01;
 
-/// Gaps shorter than this are no loss: they are of the order of a launch itself, and what is queued
-/// on the device outlasts them. A loop that submits back to back has no other gaps.
-const GAP_FROM_NS: u64 = 50_000;
-
-/// A phase in which a rule looks for its cause.
-pub(crate) struct Case<'a> {
-    pub(crate) analysis: &'a Analysis<'a>,
-    pub(crate) number: usize,
-    pub(crate) phase: &'a PhaseFigures,
+/// What finds a cause, and what it may call it.
+struct Rule {
+    kinds: &'static [&'static str],
+    find: fn(&Case) -> Option<Incident>,
 }
 
-impl Case<'_> {
-    /// What happened in the gaps that count as lost.
-    fn gaps(&self) -> impl Iterator<Item = &GapFigures> {
-        let gaps = self.phase.phase.gaps.iter().zip(&self.phase.gaps);
-        gaps.filter(|(gap, _)| gap.len_ns() >= GAP_FROM_NS).map(|(_, figures)| figures)
-    }
-
-    /// What the submitting threads did in the gaps that count as lost.
-    fn submitters(&self) -> Spent {
-        self.gaps().fold(Spent::default(), |mut sum, g| {
-            sum += g.submitter;
-            sum
-        })
-    }
-
-    /// An incident of this phase, if it lost enough.
-    fn incident(&self, kind: &'static str, lost_ns: u64) -> Option<Incident> {
-        let share = ratio(lost_ns, self.phase.phase.len_ns());
-        (share >= SHARE_FROM).then(|| Incident {
-            kind,
-            severity: Severity::of(share),
-            process: self.phase.phase.process,
-            phase: self.number,
-            lost_ns,
-            share,
-            summary: String::new(),
-            root_cause: String::new(),
-            recommendations: Vec::new(),
-            timeline: Vec::new(),
-            evidence: Vec::new(),
-        })
-    }
-
-    /// The phase's longest gap, as a moment and as evidence.
-    fn show_longest_gap(&self, incident: &mut Incident) {
-        let gaps = self.phase.phase.gaps.iter().enumerate();
-        let Some((at, gap)) = gaps.max_by_key(|(i, g)| (g.len_ns(), std::cmp::Reverse(*i))) else { return };
-        let spent = self.phase.gaps.get(at).copied().unwrap_or_default().submitter;
-        let detail = format!(
-            "no submission for {}; its thread ran {}, could have run {}, was blocked {}",
-            seconds(gap.len_ns()),
-            seconds(spent.running_ns),
-            seconds(spent.runnable_ns),
-            seconds(spent.blocked_ns)
-        );
-        let (start_ns, end_ns, task) = (gap.start_ns, gap.end_ns, gap.submitter);
-        incident.timeline.push(Moment { layer: Layer::Host, detail, start_ns, end_ns, task });
-        incident.evidence.push(Evidence { what: "longest gap between submissions".into(), task, start_ns, end_ns });
-    }
+const fn rule(kinds: &'static [&'static str], find: fn(&Case) -> Option<Incident>) -> Rule {
+    Rule { kinds, find }
 }
 
-/// Of the time that the submitting thread was blocked in a gap: what its helpers did meanwhile.
-///
-/// The blocked time is divided as the helpers' time is, and is never more than the helpers
-/// themselves spent so: a thread that sleeps while some helper runs for a moment waits for that
-/// moment at most.
-fn divide_blocked(gap: &GapFigures) -> Spent {
-    let blocked = u128::from(gap.submitter.blocked_ns);
-    let h = gap.helpers;
-    let all = u128::from(h.runnable_ns) + u128::from(h.running_ns) + u128::from(h.throttled_ns);
-    let part = |of: u64| {
-        let ns = (blocked * u128::from(of)).checked_div(all).unwrap_or(0);
-        u64::try_from(ns).unwrap_or(u64::MAX).min(of)
-    };
-    Spent {
-        running_ns: part(h.running_ns),
-        runnable_ns: part(h.runnable_ns),
-        throttled_ns: part(h.throttled_ns),
-        blocked_ns: 0,
-    }
-}
+/// Every rule. Each takes other parts of the lost time than the others: no nanosecond is lost twice.
+const RULES: &[Rule] = &[
+    rule(&["cpu-contention", "noisy-neighbour"], contention::find),
+    rule(&["too-many-workers"], own_workers::find),
+    rule(&["wake-up-latency"], wake_up::find),
+    rule(&["cpu-quota"], quota::find),
+    rule(&["busy-main"], busy_main::find),
+    rule(&["busy-workers"], busy_workers::find),
+    rule(&["hand-over"], hand_over::find),
+    rule(&["page-faults"], page_faults::find),
+    rule(&["interpreter-lock"], interpreter_lock::find),
+    rule(&["status-check"], status_check::find),
+    rule(&["block-io"], block_io::find),
+    rule(&["network", "tcp-retransmits"], network::find),
+    rule(&["other-process"], other_process::find),
+    rule(&["allocation-churn"], allocations::find),
+    rule(&["waits-too-often"], waits_too_often::find),
+    rule(&["launch-bound"], launch_bound::find),
+    rule(&["pageable-copies"], pageable_copies::find),
+    rule(&["affinity-squeeze"], affinity::find),
+    rule(&["memory-pressure"], memory_pressure::find),
+    rule(&["oom-kill"], oom_kill::find),
+    rule(&["nccl-straggler"], straggler::find),
+    rule(&["graph-capture"], graph_capture::find),
+];
+
+/// The rules for a source that kept a sample: it tells nothing of gaps and states, on which all others rest.
+const SAMPLED_RULES: &[Rule] = &[rule(&["busy-main"], busy_main_sampled::find)];
+
+/// The rules for a phase without a submission: a kill may be why there is none.
+const SILENT_RULES: &[Rule] = &[rule(&["oom-kill"], oom_kill::find)];
 
 pub(crate) fn find(analysis: &Analysis) -> Vec<Incident> {
-    let rules = [contention::find, quota::find, busy_main::find, busy_workers::find];
-    let cases = analysis.phases.iter().enumerate().map(|(number, phase)| Case { analysis, number, phase });
-    let mut found: Vec<Incident> =
-        cases.flat_map(|case| rules.iter().filter_map(|rule| rule(&case)).collect::<Vec<_>>()).collect();
+    // What a process does before it is warm says nothing about the run.
+    let phases = analysis.phases.iter().filter(|p| !p.phase.warm_up);
+    // Where a process submits nothing its GPU is not asked for: what it does then is told, and is no lost time.
+    let rules = |phase: &crate::PhaseFigures| match (analysis.sampled(), phase.silence.is_some()) {
+        (true, _) => SAMPLED_RULES,
+        (false, true) => SILENT_RULES,
+        (false, false) => RULES,
+    };
+    let of_phase = |phase| {
+        let case = Case::new(analysis, phase);
+        rules(phase).iter().filter_map(|rule| (rule.find)(&case)).collect::<Vec<_>>()
+    };
+    let mut found: Vec<Incident> = phases.flat_map(of_phase).collect();
+    debug_assert!(found.iter().all(|i| RULES.iter().chain(SAMPLED_RULES).any(|r| r.kinds.contains(&i.kind))));
     found.sort_by_key(|i| (std::cmp::Reverse(i.lost_ns), i.phase, i.kind));
     found
 }
@@ -236,5 +239,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
+#[cfg(test)]
+mod rules;
 #[cfg(test)]
 mod tests;

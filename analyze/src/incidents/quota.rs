@@ -1,31 +1,31 @@
-//! A CPU quota: the submitting thread, or the threads that work for it, were held back because their
-//! cgroup had used up its share of CPU time.
+//! A CPU quota: the submitting thread, or threads that it waited for, were held back because their cgroup had used up
+//! its share of CPU time.
 //!
-//! Lost time: in each gap, what the submitter spent throttled, and of what it spent blocked the part
-//! that its helpers spent throttled. Whoever ran meanwhile is not to blame. Must not fire where the
-//! source cannot tell a throttled thread from a preempted one: there the time counts as runnable.
+//! Lost time: what the chains' threads spent throttled in gaps. Whoever ran meanwhile is not to blame. Must not fire
+//! where the source cannot tell a throttled thread from a preempted one: there the time counts as runnable.
 
-use super::{Case, Incident, divide_blocked, seconds};
-use crate::sum;
+use super::case::{Case, Group};
+use super::{Incident, Layer, seconds};
 
 pub(super) fn find(case: &Case) -> Option<Incident> {
-    let (a, p) = (case.analysis, case.phase);
-    let direct = case.submitters().throttled_ns;
-    let chained = sum(case.gaps().map(|g| divide_blocked(g).throttled_ns));
-    let mut incident = case.incident("cpu-quota", direct.saturating_add(chained))?;
-    let label = a.label(incident.process);
-    let helpers = sum(p.helpers.values().map(|s| s.throttled_ns));
-    let lost = seconds(incident.lost_ns);
-    incident.summary = format!("{label} lost {lost} to the CPU quota of its cgroup, which throttled its threads");
+    let lost_ns = case.all(|s| s.throttled_ns);
+    let mut incident = case.incident("cpu-quota", "a CPU quota", lost_ns)?;
+    let direct = case.of(Group::Submitter).throttled_ns;
+    incident.summary = format!(
+        "{} lost {} to the CPU quota of its cgroup, which throttled its threads",
+        case.label(),
+        seconds(lost_ns)
+    );
     incident.root_cause = format!(
-        "the quota ran out in the gaps between submissions: the submitting thread was throttled for {}, threads that work for it for {}",
+        "the quota ran out in the gaps between submissions: the submitting thread was throttled for {}, threads that it waited for for {}",
         seconds(direct),
-        seconds(helpers)
+        seconds(lost_ns.saturating_sub(direct))
     );
     incident.recommendations = vec![
         "raise the quota (cpu.max, cpu.cfs_quota_us, a container's CPU limit), or take it away".into(),
         "use fewer threads and workers, so that the quota lasts for the whole period".into(),
     ];
+    case.show(&mut incident, Layer::System, "was throttled", |_, link| link.throttled);
     case.show_longest_gap(&mut incident);
     Some(incident)
 }

@@ -1,5 +1,5 @@
 use super::*;
-use ingero_format::catalog::{Class, Fork, Layer as Library, Name, Switch, TaskId};
+use ingero_format::catalog::{Class, Exec, Exit, Fork, Layer as Library, Name, Switch, TaskId};
 use ingero_replay::Window;
 use ingero_replay::fixture::Fixture;
 
@@ -23,7 +23,7 @@ fn name(f: &mut Fixture, task: TaskId, name: &str) {
     f.push(0, 0, Name { task, name, source: 0 });
 }
 
-fn incidents(f: Fixture) -> Vec<(&'static str, Severity, u64, String)> {
+pub(super) fn incidents(f: Fixture) -> Vec<(&'static str, Severity, u64, String)> {
     let trace = f.finish();
     let a = Analysis::new(&trace, Window::whole(&trace));
     a.incidents.iter().map(|i| (i.kind, i.severity, i.lost_ns, i.summary.clone())).collect()
@@ -97,9 +97,29 @@ fn nobody_is_to_be_moved_where_nobody_was_seen() {
     }
     let trace = f.finish();
     let a = Analysis::new(&trace, Window::whole(&trace));
-    let found = a.incidents.iter().find(|i| i.kind == "cpu-contention").unwrap();
-    assert!(found.root_cause.contains("does not show who"), "{}", found.root_cause);
-    assert!(found.recommendations.iter().all(|r| !r.starts_with("move ")), "{:?}", found.recommendations);
+    let kinds: Vec<_> = a.incidents.iter().map(|i| (i.kind, i.severity)).collect();
+    assert_eq!(kinds.first(), Some(&("wake-up-latency", Severity::High)), "{kinds:?}");
+    assert!(kinds.iter().all(|(kind, _)| *kind != "cpu-contention" && *kind != "too-many-workers"), "{kinds:?}");
+    let said = a.incidents.iter().flat_map(|i| &i.recommendations);
+    assert!(said.clone().all(|r| !r.starts_with("move ")), "{:?}", said.collect::<Vec<_>>());
+}
+
+/// A moment of somebody else on the CPU is not what a long wait for an idle one was for.
+#[test]
+fn a_moment_of_a_kernel_thread_is_not_to_blame_for_an_idle_cpu() {
+    let (mut f, main, launch) = start();
+    let kernel = f.task(16, 16);
+    name(&mut f, kernel, "ksoftirqd/0");
+    for i in 0..10 {
+        let at = MS + i * 20 * MS;
+        launch(&mut f, at);
+        f.switch(at + MS, 0, main, PREEMPTED, kernel);
+        f.switch(at + MS + 5_000, 0, kernel, S, IDLE);
+        f.switch(at + 19 * MS, 0, IDLE, 0, main);
+    }
+    let found = incidents(f);
+    assert_eq!((found[0].0, found[0].2), ("wake-up-latency", 9 * (18 * MS - 5_000)), "{found:?}");
+    assert!(found.iter().all(|i| i.0 != "cpu-contention" || i.2 <= 9 * 5_000), "{found:?}");
 }
 
 #[test]
@@ -114,13 +134,14 @@ fn workers_that_get_no_cpu_count_once_however_many_they_are() {
     launch(&mut f, MS);
     f.switch(2 * MS, 0, main, S, hog);
     for &w in &workers {
-        f.wakeup(2 * MS, 0, w, 0);
+        f.waking(2 * MS + 1_000, 0, hog, w, 2);
+        f.wakeup(2 * MS + 1_000, 0, w, 0);
     }
     // The hog runs, then the workers, then the main thread's batch is there.
     f.switch(80 * MS, 0, hog, S, workers[0]);
     f.switch(81 * MS, 0, workers[0], S, workers[1]);
     f.switch(82 * MS, 0, workers[1], S, workers[2]);
-    f.wakeup(83 * MS, 0, main, 0);
+    f.waking(83 * MS - 1_000, 0, workers[2], main, 0);
     f.switch(83 * MS, 0, workers[2], S, main);
     launch(&mut f, 84 * MS);
     f.switch(90 * MS, 0, main, S, IDLE);
@@ -156,8 +177,9 @@ fn a_quota_is_to_blame_for_throttled_waits_and_no_process_is() {
     assert!(found.iter().all(|i| i.0 != "cpu-contention"), "{found:?}");
 }
 
-#[test]
-fn a_child_that_never_wakes_anybody_works_for_nobody() {
+/// A worker brings each batch, and another child of the main process has the CPU that both need. In the end that one
+/// wakes the main process, or not.
+fn beside_a_worker(then: impl Fn(&mut Fixture, TaskId, TaskId, u64)) -> Fixture {
     let (mut f, main, launch) = start();
     let (worker, hog) = (f.task(20, 20), f.task(30, 30));
     name(&mut f, worker, "worker");
@@ -174,14 +196,57 @@ fn a_child_that_never_wakes_anybody_works_for_nobody() {
         f.waking(at + 19 * MS, 0, worker, main, 0);
         f.switch(at + 19 * MS, 0, worker, S, main);
     }
+    let at = 101 * MS;
+    launch(&mut f, at);
+    f.switch(at + MS, 0, main, S, hog);
+    then(&mut f, main, hog, at + 2 * MS);
+    f.switch(at + 3 * MS, 0, hog, S, main);
+    f
+}
+
+fn assert_strangers(f: Fixture) {
     let trace = f.finish();
     let a = Analysis::new(&trace, Window::whole(&trace));
-    let p = &a.phases[0];
-    assert_eq!(p.helpers.keys().copied().collect::<Vec<_>>(), [worker]);
+    let chain: Vec<_> = a.phases[0].chains.links().map(|(_, link)| a.thread_name(link.task)).collect();
+    assert_eq!(chain, ["train", "worker"]);
     let contention = a.incidents.iter().find(|i| i.kind == "cpu-contention").unwrap();
     assert_eq!(contention.severity, Severity::High);
     assert!(contention.root_cause.starts_with("other processes held"), "{}", contention.root_cause);
     assert!(contention.recommendations[0].starts_with("move hog (30)"), "{:?}", contention.recommendations);
+}
+
+#[test]
+fn a_child_that_never_wakes_anybody_works_for_nobody() {
+    assert_strangers(beside_a_worker(|_, _, _, _| ()));
+}
+
+/// Its batch is due after the last submission, or was not waited for in the range: it is one of its own all the same.
+#[test]
+fn a_worker_that_nobody_waited_for_in_the_range_is_no_stranger() {
+    let trace = beside_a_worker(|f, main, hog, at| f.waking(at, 0, hog, main, 0)).finish();
+    let whole = Window::whole(&trace);
+    for window in [whole, Window { to_ns: 90 * MS, ..whole }] {
+        let a = Analysis::new(&trace, window);
+        let kinds: Vec<_> = a.incidents.iter().map(|i| (i.kind, i.severity)).collect();
+        assert!(kinds.contains(&("too-many-workers", Severity::High)), "{kinds:?}");
+        assert!(kinds.iter().all(|(kind, _)| *kind != "cpu-contention"), "{kinds:?}");
+        let said = a.incidents.iter().flat_map(|i| &i.recommendations);
+        assert!(said.clone().all(|r| !r.starts_with("move ")), "{:?}", said.collect::<Vec<_>>());
+    }
+}
+
+/// A program that is started wakes whoever started it once it is under way, and again when it ends: neither is work.
+#[test]
+fn a_program_that_only_starts_and_ends_is_a_stranger() {
+    assert_strangers(beside_a_worker(|f, main, hog, at| {
+        f.waking(at, 0, hog, main, 0);
+        let file = f.writer().string("/bin/hog");
+        f.push(at + 10, 0, Exec { task: hog, file });
+    }));
+    assert_strangers(beside_a_worker(|f, main, hog, at| {
+        f.push(at, 0, Exit { task: hog, group_dead: Some(1) });
+        f.waking(at + 10, 0, hog, main, 0);
+    }));
 }
 
 #[test]
@@ -190,20 +255,4 @@ fn severity_follows_the_share() {
         use Severity::{High, Low, Medium};
         [High, Medium, Medium, Low]
     });
-}
-
-#[test]
-fn blocked_time_divides_as_the_helpers_time_and_never_exceeds_it() {
-    let gap = |blocked_ns, runnable_ns, running_ns| GapFigures {
-        submitter: Spent { blocked_ns, ..Spent::default() },
-        helpers: Spent { runnable_ns, running_ns, ..Spent::default() },
-    };
-    let divided = |gap: GapFigures| {
-        let s = divide_blocked(&gap);
-        (s.runnable_ns, s.running_ns)
-    };
-    assert_eq!(divided(gap(1000, 3000, 1000)), (750, 250));
-    // A sleeper beside a helper that runs for a moment.
-    assert_eq!(divided(gap(1_000_000, 0, 10)), (0, 10));
-    assert_eq!(divided(gap(1_000_000, 0, 0)), (0, 0));
 }

@@ -1,59 +1,90 @@
-//! The report for a person: the verdict first, then what led to it, then the figures. At most 100
-//! columns wide.
+//! The report for a person: the verdict first, then what led to it, then the figures. Between 60 and 100 columns wide.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use ingero_replay::ProcessId;
 
-use super::{bytes, count, duration};
-use crate::figures::{OpFigures, PhaseFigures};
-use crate::{Analysis, Incident, Severity, printable};
+use super::{count, duration};
+use crate::figures::PhaseFigures;
+use crate::{Analysis, Incident, Sample, Severity, printable};
 
-/// Lines are broken before this column.
-const WIDTH: usize = 100;
-/// Processes in the short table.
-const PROCESSES: usize = 15;
-/// Holders named per process.
-const HOLDERS: usize = 5;
-
-/// The report. With `per_process`, each process that matters has a section of its own; with `pids`,
-/// processes and incidents are those of these ids alone. `colour` is for terminals.
-#[must_use]
-pub fn text(a: &Analysis, pids: &[u32], per_process: bool, colour: bool) -> String {
-    let mut r = Report { a, out: String::new(), colour };
-    let wanted = |id: ProcessId| pids.is_empty() || pids.contains(&a.processes.get(id).pid);
-    r.head();
-    r.caveats();
-    r.verdict(&wanted);
-    r.incidents(&wanted);
-    r.table(pids, &wanted);
-    if per_process {
-        for id in r.shown(pids, &wanted, usize::MAX) {
-            r.process(id);
-        }
-    } else {
-        for p in a.phases.iter().filter(|p| wanted(p.phase.process)) {
-            r.calls(p.phase.process);
-        }
-    }
-    r.out
-}
-
-struct Report<'a> {
-    a: &'a Analysis<'a>,
-    out: String,
-    colour: bool,
-}
-
+/// Adds a line to a report.
 macro_rules! line {
     ($r:expr, $($arg:tt)*) => {
         // Writing to a String cannot fail.
         let _ = writeln!($r.out, $($arg)*);
     };
 }
+pub(super) use line;
+
+/// What a report is to show, and how.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Show processes and incidents of these ids alone; all where there are none.
+    pub pids: &'a [u32],
+    /// Give each process that matters a section of its own.
+    pub per_process: bool,
+    /// Use colours, for terminals.
+    pub colour: bool,
+    /// Show wall-clock times instead of times from the start, where the recording knows them.
+    pub wall: bool,
+    /// Columns, from 60 to 100; 0 for 100.
+    pub width: usize,
+}
+
+/// Columns of a report for so many of a terminal.
+pub(crate) fn columns(width: usize) -> usize {
+    if width == 0 { 100 } else { width.clamp(60, 100) }
+}
+
+/// The report: the verdict, what the recording is and lacks, the causes, the phases, the processes.
+#[must_use]
+pub fn text(a: &Analysis, options: &Options) -> String {
+    let &Options { pids, per_process, colour, wall, width } = options;
+    let mut r = Report { a, out: String::new(), colour, wall, width: columns(width) };
+    let wanted = |id: ProcessId| pids.is_empty() || pids.contains(&a.processes.get(id).pid);
+    for verdict in verdicts(a, &wanted) {
+        r.wrapped_bold(&verdict);
+    }
+    line!(r, "");
+    r.head();
+    r.caveats();
+    r.incidents(&wanted);
+    r.phases(&wanted);
+    if per_process {
+        r.each_process(pids, &wanted);
+    } else {
+        r.table(pids, &wanted);
+        // A process has several phases, and one table of its calls.
+        let callers = super::processes::with_phases(a, &wanted);
+        for &id in callers.iter().take(CALLERS) {
+            line!(r, "");
+            r.calls(id, "");
+        }
+        r.more(callers.len().saturating_sub(CALLERS), "process with calls", "processes with calls");
+    }
+    r.out
+}
+
+/// Sentences of the verdict, incidents, phases and tables of calls that a report has room for. Of a whole cluster node each may be
+/// hundreds: the first are those that lost most.
+const VERDICTS: usize = 8;
+const INCIDENTS: usize = 40;
+const PHASES: usize = 40;
+const CALLERS: usize = 16;
+
+pub(super) struct Report<'a> {
+    pub(super) a: &'a Analysis<'a>,
+    pub(super) out: String,
+    colour: bool,
+    wall: bool,
+    /// Lines are broken before this column.
+    pub(super) width: usize,
+}
 
 impl Report<'_> {
-    fn bold(&self, text: &str) -> String {
+    pub(super) fn bold(&self, text: &str) -> String {
         if self.colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
     }
 
@@ -77,17 +108,11 @@ impl Report<'_> {
             facts.push(format!("kernel {}", printable(kernel)));
         }
         facts.push(format!("{} events", count(a.events())));
-        facts.push(match a.losses.events() {
-            Some(0) if !a.trace.complete() => "CUT OFF".to_owned(),
-            Some(0) => "none lost".to_owned(),
-            Some(n) if a.losses.uncounted() => format!("at least {} LOST", count(n)),
-            Some(n) => format!("{} LOST", count(n)),
-            None => "an unknown number LOST".to_owned(),
-        });
-        line!(self, "{}: {}", self.bold(&printable(a.trace.path())), facts.join(", "));
+        facts.push(lost(a));
+        self.wrapped("", &format!("{}: {}", printable(a.trace.path()), facts.join(", ")));
         if a.window.is_cut() && a.window.trace_end_ns > a.window.trace_start_ns {
-            let rel = |ns: u64| duration(ns.saturating_sub(a.window.trace_start_ns));
-            line!(self, "only {} to {} of it", rel(a.window.from_ns), rel(a.window.from_ns + a.window.len_ns()));
+            let (from, to) = (a.window.from_ns, a.window.from_ns + a.window.len_ns());
+            line!(self, "only {} to {} of it", self.at(from), self.at(to));
         }
     }
 
@@ -97,298 +122,252 @@ impl Report<'_> {
         }
     }
 
-    fn wrapped(&mut self, indent: &str, text: &str) {
-        let mut row = indent.to_owned();
-        let mut empty = true;
-        for word in printable(text).split(' ') {
-            if !empty && row.chars().count() + 1 + word.chars().count() > WIDTH {
-                line!(self, "{row}");
-                row = " ".repeat(indent.chars().count());
-                empty = true;
-            }
-            if !empty {
-                row.push(' ');
-            }
-            row.push_str(word);
-            empty = false;
+    pub(super) fn wrapped(&mut self, indent: &str, text: &str) {
+        let width = self.width.saturating_sub(super::columns_of(indent));
+        let mut lead = indent.to_owned();
+        for row in super::wrap(text, width) {
+            line!(self, "{lead}{row}");
+            lead = " ".repeat(super::columns_of(indent));
         }
-        line!(self, "{row}");
     }
 
-    fn verdict(&mut self, wanted: &impl Fn(ProcessId) -> bool) {
-        line!(self, "");
+    fn phases(&mut self, wanted: &impl Fn(ProcessId) -> bool) {
+        let mut phases = self.a.phases.iter().filter(|p| wanted(p.phase.process));
+        for p in phases.by_ref().take(PHASES) {
+            line!(self, "");
+            self.phase(p);
+        }
+        self.more(phases.count(), "phase", "phases");
+    }
+
+    /// Says how many of something are left out.
+    fn more(&mut self, left_out: usize, one: &str, many: &str) {
+        if left_out > 0 {
+            let what = if left_out == 1 { one } else { many };
+            line!(self, "\n… and {left_out} more {what} (--format json has all, --pid P picks some)");
+        }
+    }
+
+    /// An instant, as it is to be shown.
+    fn at(&self, ts_ns: u64) -> String {
+        super::instant(self.a, ts_ns, self.wall)
+    }
+
+    fn phase(&mut self, p: &PhaseFigures) {
         let a = self.a;
-        let mut phases: Vec<(usize, &PhaseFigures)> =
-            a.phases.iter().enumerate().filter(|(_, p)| wanted(p.phase.process)).collect();
-        phases.sort_by_key(|(i, p)| (std::cmp::Reverse(p.phase.len_ns()), *i));
-        if phases.is_empty() {
-            let text = if a.phases.is_empty() {
-                "No CUDA call was recorded: nothing can be said about a GPU's feed."
-            } else {
-                "The chosen processes made no CUDA call: nothing can be said about a GPU's feed."
-            };
-            line!(self, "{}", self.bold(text));
+        let head = format!(
+            "Phase {} of {}: {}, {} to {} ({})",
+            p.number,
+            a.label(p.phase.process),
+            p.phase.label(),
+            self.at(p.phase.start_ns),
+            self.at(p.phase.end_ns),
+            duration(p.phase.len_ns())
+        );
+        self.wrapped_bold(&head);
+        if let Some(sample) = &p.phase.sample {
+            for sentence in super::sample::sentences(p, sample) {
+                self.wrapped("  ", &sentence);
+            }
             return;
         }
-        for (number, p) in phases {
-            let label = a.label(p.phase.process);
-            let starved = p.starved_share();
-            let worst = a.incidents.iter().find(|i| i.phase == number);
-            let head = if p.phase.submissions == 0 {
-                format!("{label} submitted nothing to a GPU")
-            } else {
-                format!("GPU fed {} % of the time by {label}", percent(1.0 - starved))
-            };
-            let tail = match worst {
-                Some(i) if i.severity > Severity::Low => {
-                    let what = match i.kind {
-                        "cpu-contention" => "CPU contention",
-                        "cpu-quota" => "a CPU quota",
-                        "busy-main" => "its main thread being busy",
-                        _ => "waiting for its own workers",
-                    };
-                    format!("; {} lost to {what}", duration(i.lost_ns))
-                }
-                _ if p.phase.submissions > 0 => "; no cause of lost time above 5 %".to_owned(),
-                _ => String::new(),
-            };
-            line!(self, "{}", self.bold(&format!("{head}{tail}")));
-            let spent = p.submitters();
-            let text = format!(
-                "{} submissions in {}; {} gaps between them last {} in all: the submitting thread ran {}, could have run {} more, was blocked {}",
-                count(p.phase.submissions),
-                duration(p.phase.len_ns()),
-                count(p.phase.gaps.len() as u64),
-                duration(p.phase.gaps_ns()),
-                duration(spent.running_ns),
-                duration(spent.runnable_ns),
-                duration(spent.blocked_ns),
-            );
-            self.wrapped("  ", &text);
+        if let Some(sentence) = super::unclaimed(a, p, self.wall) {
+            self.wrapped("  ", &sentence);
+        }
+        if p.is_silent() {
+            let sentences = super::silence::sentences(a, p, self.wall);
+            if sentences.is_empty() {
+                line!(self, "  no submission");
+            }
+            for sentence in sentences.into_iter().chain(super::chains::line(a, p)) {
+                self.wrapped("  ", &sentence);
+            }
+            return;
+        }
+        self.wrapped("  ", &gaps(a, p));
+        if let Some(line) = super::chains::line(a, p) {
+            self.wrapped("  ", &line);
+        }
+    }
+
+    fn wrapped_bold(&mut self, text: &str) {
+        for row in super::wrap(text, self.width) {
+            line!(self, "{}", self.bold(&row));
         }
     }
 
     fn incidents(&mut self, wanted: &impl Fn(ProcessId) -> bool) {
-        let incidents: Vec<&Incident> = self.a.incidents.iter().filter(|i| wanted(i.process)).collect();
-        if incidents.is_empty() {
-            return;
-        }
-        line!(self, "");
-        line!(self, "{}", self.bold("Causes of lost time"));
-        for i in incidents {
-            let head =
-                format!("  {} {:>8} {:>4.0} %  ", self.severity(i.severity), duration(i.lost_ns), 100.0 * i.share);
-            // Colour codes take no room.
-            let indent = " ".repeat(2 + 6 + 1 + 8 + 1 + 6 + 2);
-            let mut body = Report { a: self.a, out: String::new(), colour: false };
-            body.wrapped(&indent, &i.summary);
-            self.out.push_str(&body.out.replacen(&indent, &head, 1));
-            self.wrapped(&format!("{indent}cause: "), &i.root_cause);
-            for advice in &i.recommendations {
-                self.wrapped(&format!("{indent}do:    "), advice);
+        let mut incidents = self.a.incidents.iter().filter(|i| wanted(i.process));
+        for i in incidents.by_ref().take(INCIDENTS) {
+            line!(self, "");
+            let head = format!("{:>4} %  {}, phase {}", share_of(i), i.kind, i.phase);
+            line!(self, "{} {:>8} {head}", self.severity(i.severity), i.lost());
+            self.wrapped("  ", &i.summary);
+            self.wrapped("  cause  ", &i.root_cause);
+            for (n, advice) in i.recommendations.iter().enumerate() {
+                self.wrapped(if n == 0 { "  do     " } else { "         " }, advice);
             }
             let mut moments: Vec<_> = i.timeline.iter().collect();
             moments.sort_by_key(|m| (m.start_ns, m.end_ns));
-            for m in moments {
-                let at = m.start_ns.saturating_sub(self.a.window.trace_start_ns);
-                #[expect(clippy::cast_precision_loss, reason = "for people")]
-                let at = format!("{:.6} s", at as f64 / 1e9);
-                self.wrapped(&format!("{indent}at {at:>12} {:<7} ", m.layer.name()), &m.detail);
+            for (n, m) in moments.into_iter().enumerate() {
+                let lead = if n == 0 { "  see    " } else { "         " };
+                self.wrapped(&format!("{lead}{:>12} {:<7} ", self.at(m.start_ns), m.layer.name()), &m.detail);
             }
         }
+        self.more(incidents.count(), "incident", "incidents");
     }
+}
 
-    /// Processes that a person wants to see, those with CUDA calls first, then by their time.
-    fn shown(&self, pids: &[u32], wanted: &impl Fn(ProcessId) -> bool, most: usize) -> Vec<ProcessId> {
-        let a = self.a;
-        let related = |id: ProcessId| a.phases.iter().any(|p| a.processes.descends(id, p.phase.process));
-        let mut ids: Vec<ProcessId> = a.active().into_iter().filter(|&id| wanted(id)).collect();
-        if pids.is_empty() && most == usize::MAX {
-            ids.retain(|&id| related(id) || a.processes.get(id).followed || self.is_to_blame(id));
+/// How many submissions a phase has: `12 submissions`, or `at least 12 submissions` where calls are lost.
+fn submissions(a: &Analysis, p: &PhaseFigures) -> String {
+    let n = super::submissions(a, p);
+    format!("{n} submission{}", if n == "1" { "" } else { "s" })
+}
+
+/// The gaps of a phase and what its submitting thread did in them, in one sentence.
+fn gaps(a: &Analysis, p: &PhaseFigures) -> String {
+    let submissions = submissions(a, p);
+    if p.is_unclaimed() {
+        return format!("{submissions}; gaps between them: unknown");
+    }
+    let all = p.phase.gaps.len();
+    let (long, long_ns) = (p.lost_gaps().count(), p.lost_gaps_ns());
+    // Causes are looked for in gaps from a length on, and tell of these alone.
+    let (lasting, long_lasting) = (duration(p.phase.gaps_ns()), duration(long_ns));
+    let those = if lasting == long_lasting {
+        String::new()
+    } else {
+        format!(" ({} of {} and more, {long_lasting})", count(long as u64), super::lost_from())
+    };
+    // What a range cuts lasted longer.
+    let least = if p.phase.gaps.iter().any(|g| g.began_before || g.unfinished) { "at least " } else { "" };
+    let head = match (p.phase.submissions, all) {
+        (1.., 0) => return format!("{submissions}; no gap between them"),
+        (0, _) if p.phase.within_call => {
+            return "inside one submission, or one wait for the GPU, all the while".to_owned();
         }
-        let has_calls = |id: ProcessId| !a.figures(id).ops.is_empty();
-        ids.sort_by_key(|&id| {
-            let f = a.figures(id);
-            let rank = u8::from(!has_calls(id)) + u8::from(!related(id));
-            (rank, std::cmp::Reverse(f.on_cpu_ns.saturating_add(f.off_cpu.spent.runnable_ns)), id)
-        });
-        ids.truncate(most);
-        ids
+        (0, _) => format!("no submission in a gap of {least}{lasting}"),
+        (_, 1) => format!("{submissions}; 1 gap between them lasts {lasting}{those}"),
+        (_, n) => format!("{submissions}; {} gaps between them last {lasting} in all{those}", count(n as u64)),
+    };
+    match a.in_gaps(p) {
+        None => format!("{head}; what the submitting thread did in them is unknown: no context switch can be read"),
+        Some(spent) => {
+            let unknown_ns = p.phase.gaps_ns().saturating_sub(spent.total_ns());
+            format!("{head}: the submitting thread {}", super::states(spent, unknown_ns))
+        }
     }
+}
 
-    /// Whether a process held the CPU of one that a phase depends on, for a tenth of its waits.
-    fn is_to_blame(&self, id: ProcessId) -> bool {
-        self.a.phases.iter().any(|p| {
-            let held = |map: &std::collections::BTreeMap<ProcessId, u64>| {
-                map.get(&id).is_some_and(|&ns| ns.saturating_mul(10) >= crate::sum(map.values().copied()) && ns > 0)
+/// The share of an incident in percent. What is not HIGH is not rounded to where that begins.
+pub(crate) fn share_of(i: &Incident) -> String {
+    let percent = 100.0 * i.share;
+    let rounded = Severity::of(percent.round() / 100.0);
+    if rounded == i.severity { format!("{percent:.0}") } else { format!("{:.1}", (10.0 * percent).floor() / 10.0) }
+}
+
+/// What was lost of a recording, in capitals where that matters.
+pub(crate) fn lost(a: &Analysis) -> String {
+    let cut = if a.trace.complete() { "" } else { "CUT OFF, " };
+    let lost = match a.losses.events() {
+        Some(0) if a.sampled() => "a SAMPLE".to_owned(),
+        Some(0) => "none lost".to_owned(),
+        Some(n) if a.losses.uncounted() => format!("at least {} LOST", count(n)),
+        Some(n) => format!("{} LOST", count(n)),
+        None => "an unknown number LOST".to_owned(),
+    };
+    format!("{cut}{lost}")
+}
+
+/// One sentence for each phase, those first that lost most to one cause, and then the longest: how well it fed its GPU, and what
+/// most of the rest went to. So many at most as a screen has room for.
+pub(crate) fn verdicts(a: &Analysis, wanted: &impl Fn(ProcessId) -> bool) -> Vec<String> {
+    let mut phases: Vec<&PhaseFigures> = a.phases.iter().filter(|p| wanted(p.phase.process)).collect();
+    // An incident of a phase that lost most to it; they are in that order.
+    let mut worst: BTreeMap<usize, &Incident> = BTreeMap::new();
+    a.incidents.iter().for_each(|i| {
+        worst.entry(i.phase).or_insert(i);
+    });
+    let told = |p: &PhaseFigures| worst.get(&p.number).filter(|i| i.severity > Severity::Low);
+    // What comes before a process is under way says least.
+    phases.sort_by_key(|p| {
+        let lost_ns = told(p).map_or(0, |i| i.lost_ns);
+        (p.phase.warm_up, std::cmp::Reverse((lost_ns, p.phase.len_ns())), p.number)
+    });
+    let left_out = phases.len().saturating_sub(VERDICTS);
+    let longest = phases.iter().skip(VERDICTS).map(|p| p.phase.len_ns()).max();
+    if phases.is_empty() {
+        return vec![super::nothing::of_calls(a)];
+    }
+    let several = phases.len() > 1;
+    let verdict = |p: &PhaseFigures| {
+        let label = a.label(p.phase.process);
+        let phase =
+            if several { format!(" [phase {}, {}]", p.number, duration(p.phase.len_ns())) } else { String::new() };
+        if let Some(sample) = &p.phase.sample {
+            return format!("{}{phase}", sampled_verdict(&label, p, sample));
+        }
+        let lost_ns = p.phase.len_ns().saturating_sub(p.phase.claimed_ns());
+        if p.is_unclaimed() {
+            let lost = format!("events were lost in all of it ({})", duration(lost_ns));
+            return format!("nothing can be said of how {label} fed the GPU: {lost}{phase}");
+        }
+        let of = match lost_ns {
+            0 => "the time".to_owned(),
+            ns => format!("the time that is known (events were lost in {})", duration(ns)),
+        };
+        let head = match (p.phase.submissions, p.starved_share()) {
+            (0, _) if !p.phase.within_call => format!("{label} submitted nothing to a GPU"),
+            (_, Some(starved)) => format!("GPU fed {} % of {of} by {label}", percent(1.0 - starved)),
+            // Whoever starts up does not feed a GPU yet, and that is no loss.
+            _ if p.phase.warm_up => format!("{} in the start-up of {label}", submissions(a, p)),
+            _ => format!("{} by {label}", submissions(a, p)),
+        };
+        let tail = match told(p) {
+            Some(i) if i.lost_ns == 0 => format!("; {}", i.cause),
+            Some(i) => format!("; {} lost to {}", i.lost(), i.cause),
+            _ if p.phase.submissions == 0 && !p.phase.within_call => super::silence::verdict(a, p).unwrap_or_default(),
+            _ if !p.phase.warm_up => "; no cause of lost time above 5 %".to_owned(),
+            _ => String::new(),
+        };
+        format!("{head}{tail}{phase}")
+    };
+    let more = longest.map(|ns| format!("and {left_out} more phases, of {} at most", duration(ns)));
+    phases.iter().copied().take(VERDICTS).map(verdict).chain(more).collect()
+}
+
+/// The verdict on a phase of a sample: how long the main thread was busy, or that nothing shows what it did.
+fn sampled_verdict(label: &str, p: &PhaseFigures, s: &Sample) -> String {
+    let workers = match p.phase.workers {
+        0 => "no worker to blame".to_owned(),
+        1 => "1 worker".to_owned(),
+        n => format!("{n} workers"),
+    };
+    let len_ns = p.phase.len_ns();
+    if s.calls_stored == 0 {
+        let switches = count(s.switches.at_least);
+        return format!("{label} with {workers}: at least {switches} switches and no CUDA call recorded");
+    }
+    match s.busy_ns(len_ns).filter(|ns| ns.saturating_mul(2) >= len_ns) {
+        Some(ns) => {
+            let slower = s.faster.zip(s.steps).map_or(String::new(), |(f, steps)| {
+                format!(", {:.0} times as long for a step as phase {}", f.times(len_ns, steps.count), f.phase)
+            });
+            format!("{label} was busy on its own CPU for {}{slower}; {workers}", duration(ns))
+        }
+        None => {
+            let steps = match (s.steps, p.phase.warm_up) {
+                (_, true) => ", its first calls".to_owned(),
+                (Some(steps), _) => format!(", {} steps", steps.count),
+                (None, _) => String::new(),
             };
-            held(&p.helpers_behind) || held(&p.submitter_behind)
-        })
-    }
-
-    fn table(&mut self, pids: &[u32], wanted: &impl Fn(ProcessId) -> bool) {
-        let a = self.a;
-        let ids = self.shown(pids, wanted, PROCESSES);
-        line!(self, "");
-        if ids.is_empty() {
-            line!(self, "Nothing was recorded of any process.");
-            return;
-        }
-        let head = format!(
-            "{:<26} {:>7} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9}",
-            "Process", "threads", "on CPU", "runnable", "blocked", "worst", "switches", "pages"
-        );
-        line!(self, "{}", self.bold(&head));
-        for &id in &ids {
-            let f = a.figures(id);
-            let s = f.off_cpu.spent;
-            line!(
-                self,
-                "{:<26} {:>7} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9}",
-                short(&a.label(id), 26),
-                a.processes.get(id).threads.len(),
-                duration(f.on_cpu_ns),
-                duration(s.runnable_ns),
-                duration(s.blocked_ns),
-                duration(f.off_cpu.max_ns),
-                count(f.context_switches),
-                count(f.page_allocs)
-            );
-        }
-        let more = a.active().into_iter().filter(|&id| wanted(id)).count() - ids.len();
-        if more > 0 {
-            line!(self, "… and {more} more (--format json has all, --pid P picks some)");
-        }
-        line!(
-            self,
-            "runnable: could run, had no CPU. blocked: waited for something else. worst: longest stay off a CPU."
-        );
-    }
-
-    fn process(&mut self, id: ProcessId) {
-        let a = self.a;
-        let (p, f) = (a.processes.get(id), a.figures(id));
-        line!(self, "");
-        let parent = p.parent_pid.map_or(String::new(), |pid| format!(", child of {pid}"));
-        let threads = p.threads.len();
-        let plural = if threads == 1 { "" } else { "s" };
-        line!(self, "{}{parent}, {threads} thread{plural}", self.bold(&a.label(id)));
-        if let Some(args) = p.args {
-            line!(self, "  command      {}", short(a.trace.string(args), WIDTH - 15));
-        } else if let Some(exe) = p.exe {
-            line!(self, "  program      {}", short(a.trace.string(exe), WIDTH - 15));
-        }
-        let o = f.off_cpu;
-        line!(self, "  on CPU       {}", duration(f.on_cpu_ns));
-        let mean = o.sum_ns.checked_div(o.count).unwrap_or(0);
-        line!(
-            self,
-            "  off CPU      {} in {} stays, mean {}, worst {}: runnable {}, {}blocked {}",
-            duration(o.sum_ns),
-            count(o.count),
-            duration(mean),
-            duration(o.max_ns),
-            duration(o.spent.runnable_ns),
-            if o.spent.throttled_ns > 0 {
-                format!("throttled {}, ", duration(o.spent.throttled_ns))
-            } else {
-                String::new()
-            },
-            duration(o.spent.blocked_ns)
-        );
-        if o.unfinished_ns > 0 {
-            line!(
-                self,
-                "  unfinished   at least {} more, begun before the range or not ended in it",
-                duration(o.unfinished_ns)
-            );
-        }
-        line!(self, "  switches     {}", count(f.context_switches));
-        if f.page_allocs > 0 {
-            line!(self, "  page allocs  {} ({})", count(f.page_allocs), bytes(f.page_alloc_bytes));
-        }
-        let behind = a.behind(id);
-        if !behind.is_empty() {
-            let names: Vec<String> =
-                behind.iter().take(HOLDERS).map(|&(h, ns)| format!("{} {}", a.label(h), duration(ns))).collect();
-            let more = behind.len().saturating_sub(HOLDERS);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            self.wrapped("  behind       ", &format!("{}{more}", names.join(", ")));
-        }
-        self.calls(id);
-    }
-
-    fn calls(&mut self, id: ProcessId) {
-        let a = self.a;
-        let mut ops = a.ops(id);
-        if ops.is_empty() {
-            return;
-        }
-        ops.sort_by_key(|(func, op)| (std::cmp::Reverse(op.sum_ns()), *func));
-        line!(self, "");
-        let head = format!(
-            "{:<27} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
-            short(&format!("Calls of {}", a.label(id)), 27),
-            "count",
-            "total",
-            "mean",
-            "p50",
-            "p99",
-            "max",
-            "runnable",
-            "blocked"
-        );
-        line!(self, "{}", self.bold(&head));
-        let mut layers: Vec<&str> = Vec::new();
-        for (func, op) in ops {
-            let info = a.trace.function(func);
-            let name = info.map_or("?", |i| i.symbol.as_str());
-            if let Some(layer) = info.map(|i| i.layer.name())
-                && !layers.contains(&layer)
-            {
-                layers.push(layer);
-            }
-            self.op(name, op);
-        }
-        if layers.len() > 1 {
-            line!(self, "A runtime call holds the driver call that it makes: the two are not to be added up.");
-        }
-    }
-
-    fn op(&mut self, name: &str, op: &OpFigures) {
-        let some = |ns: Option<u64>| ns.map_or("-".to_owned(), duration);
-        let percentile = |q| some(op.percentile_ns(q).filter(|_| !self.a.sampled()));
-        let row = format!(
-            "  {:<25} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
-            short(name, 25),
-            count(op.count()),
-            duration(op.sum_ns()),
-            some(op.mean_ns()),
-            percentile(50),
-            percentile(99),
-            percentile(100),
-            duration(op.spent.runnable_ns),
-            duration(op.spent.blocked_ns)
-        );
-        line!(self, "{row}");
-        let mut odd = Vec::new();
-        if op.errors > 0 {
-            odd.push(format!("{} returned an error", count(op.errors)));
-        }
-        if op.unreturned > 0 {
-            odd.push(format!("{} never returned", count(op.unreturned)));
-        }
-        if op.began_before > 0 {
-            odd.push(format!("{} more began before the recording", count(op.began_before)));
-        }
-        if !odd.is_empty() {
-            line!(self, "    of these calls {}", odd.join(", "));
+            format!("{label}: {} of {} spent in copies{steps}", duration(s.copies_ns.at_least), duration(len_ns))
         }
     }
 }
 
 /// A share in percent. Only all is 100 and only nothing is 0.
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     match 100.0 * share {
         p if p > 0.0 && p < 0.5 => "less than 1".to_owned(),
         p if p > 99.5 && p < 100.0 => "more than 99".to_owned(),
@@ -397,16 +376,23 @@ fn percent(share: f64) -> String {
 }
 
 /// A text fit for a terminal, cut to a width, with a mark where it was.
-fn short(text: &str, width: usize) -> String {
+pub(crate) fn short(text: &str, width: usize) -> String {
     let text = printable(text);
-    if text.chars().count() <= width {
+    if super::columns_of(&text) <= width {
         return text;
     }
     // The end of a label is its id: the middle goes.
-    let chars: Vec<char> = text.chars().collect();
     let tail = (width / 3).min(8);
-    let head: String = chars.iter().take(width - tail - 1).collect();
-    let end: String = chars.iter().skip(chars.len() - tail).collect();
+    let fitting = |most: usize, chars: &mut dyn Iterator<Item = char>| -> Vec<char> {
+        let mut used = 0;
+        let fits = |c: &char| {
+            used += super::columns_of(c.encode_utf8(&mut [0; 4]));
+            used <= most
+        };
+        chars.take_while(fits).collect()
+    };
+    let head: String = fitting(width.saturating_sub(tail + 1), &mut text.chars()).into_iter().collect();
+    let end: String = fitting(tail, &mut text.chars().rev()).into_iter().rev().collect();
     format!("{head}…{end}")
 }
 

@@ -1,0 +1,137 @@
+//! Damaged files: a trace is walked more than once, and each walk must find the same to be missing.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::io::{Seek, Write};
+
+use ingero_analyze::{Analysis, report};
+use ingero_format::Trace;
+use ingero_format::catalog::{Class, Fork, Kind, Layer, TaskId};
+use ingero_format::layout::CHUNK_HEADER_LEN;
+use ingero_replay::fixture::Fixture;
+use ingero_replay::{CallSpan, Cpus, Event, OffCpu, Run, Sink, Timeline, Window};
+
+const IDLE: TaskId = TaskId(0);
+const MS: u64 = 1_000_000;
+
+/// A main thread that launches each 2 ms and waits for a worker in between, in blocks of 40 events.
+fn recording() -> Vec<u8> {
+    let mut f = Fixture::with_rows(40);
+    let (main, worker) = (f.task(10, 10), f.task(20, 20));
+    let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+    f.switch(0, 0, IDLE, 0, main);
+    f.push(10, 0, Fork { parent: main, child: worker });
+    for step in 0..200 {
+        let at = MS + step * 2 * MS;
+        f.call(at, 0, main, launch, 10_000);
+        f.switch(at + 50_000, 0, main, 1, IDLE);
+        f.waking(at + 60_000, 1, IDLE, worker, 2);
+        f.wakeup(at + 60_500, 1, worker, 1);
+        f.switch(at + 70_000, 1, IDLE, 0, worker);
+        f.waking(at + 1_900_000, 1, worker, main, 0);
+        f.wakeup(at + 1_900_500, 1, main, 0);
+        f.switch(at + 1_910_000, 0, IDLE, 0, main);
+        f.switch(at + 1_920_000, 1, worker, 1, IDLE);
+    }
+    f.switch(500 * MS, 0, main, 1, IDLE);
+    f.into_bytes()
+}
+
+fn open(bytes: &[u8]) -> Option<Trace> {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    file.rewind().unwrap();
+    Trace::from_file(file, "damaged.igt".into()).ok()
+}
+
+/// All that a walk tells, as text.
+#[derive(Default)]
+struct Log(Vec<String>);
+
+impl Sink for Log {
+    fn event(&mut self, event: &Event) {
+        self.0.push(format!("{event:?}"));
+    }
+    fn off_cpu(&mut self, stay: &OffCpu, _: &Cpus) {
+        self.0.push(format!("{stay:?}"));
+    }
+    fn run(&mut self, run: &Run) {
+        self.0.push(format!("{run:?}"));
+    }
+    fn call(&mut self, span: &CallSpan) {
+        self.0.push(format!("{span:?}"));
+    }
+}
+
+/// From when to when something is told of a thread.
+#[derive(Default)]
+struct States(Vec<(u64, u64)>);
+
+impl Sink for States {
+    fn off_cpu(&mut self, stay: &OffCpu, _: &Cpus) {
+        self.0.push((stay.out_ns, stay.end_ns().unwrap_or(u64::MAX)));
+    }
+    fn run(&mut self, run: &Run) {
+        self.0.push((run.start_ns, run.end_ns.unwrap_or(u64::MAX)));
+    }
+}
+
+fn walk(trace: &Trace) -> (Vec<String>, Vec<u32>) {
+    let mut log = Log::default();
+    let repairs = Timeline::new(trace).run(&mut log);
+    (log.0, repairs.lost_blocks.iter().map(|l| l.entry.header.seq).collect())
+}
+
+#[test]
+fn walks_over_a_damaged_file_agree_and_nothing_is_claimed_where_it_is_damaged() {
+    let whole = recording();
+    let trace = open(&whole).unwrap();
+    assert_eq!(Analysis::new(&trace, Window::whole(&trace)).incidents[0].kind, "busy-workers");
+    let fed_ns = |a: &Analysis| a.phases.iter().map(|p| p.phase.claimed_ns() - p.phase.gaps_ns()).sum::<u64>();
+    let whole_fed_ns = fed_ns(&Analysis::new(&trace, Window::whole(&trace)));
+    let blocks: Vec<_> = trace.blocks().to_vec();
+    let mut damaged = 0;
+    for block in &blocks {
+        // A byte in the directory, then bytes in one column after another.
+        let payload = block.offset + CHUNK_HEADER_LEN as u64;
+        for at in (0..u64::from(block.header.payload_len)).step_by(23) {
+            let mut bytes = whole.clone();
+            bytes[usize::try_from(payload + at).unwrap()] ^= 0x10;
+            let Some(trace) = open(&bytes) else { continue };
+            let (first, second) = (walk(&trace), walk(&trace));
+            assert!(first == second, "two walks over block {} with byte {at} changed differ", block.header.seq);
+            let analyses = [0, 1].map(|_| Analysis::new(&trace, Window::whole(&trace)));
+            let [a, b] = analyses.each_ref().map(|a| report::json(a, &[]).unwrap());
+            assert!(a == b, "two analyses with byte {at} of block {} changed differ", block.header.seq);
+            damaged += usize::from(!first.1.is_empty());
+            let a = &analyses[0];
+            let states = [Kind::Switch, Kind::Waking, Kind::Wakeup, Kind::Call].map(|k| k as u16);
+            let lost = trace.blocks().iter().filter(|b| first.1.contains(&b.header.seq));
+            let mut told = States::default();
+            Timeline::new(&trace).run(&mut told);
+            for block in lost.clone().filter(|b| b.header.kind == Kind::Switch as u16) {
+                let (from, to) = (block.header.ts_min, block.header.ts_max);
+                let inside = told.0.iter().filter(|&&(begin, end)| begin < to && from < end).count();
+                assert_eq!(inside, 0, "states of threads are told in {from}..{to}, of which no switch can be read");
+            }
+            for lost in lost.filter(|b| states.contains(&b.header.kind)) {
+                let (from, to) = (lost.header.ts_min, lost.header.ts_max);
+                for p in &a.phases {
+                    let inside = p.phase.gaps.iter().filter(|g| g.start_ns < to && from < g.end_ns).count();
+                    assert_eq!(inside, 0, "a gap is claimed in {from}..{to}");
+                    let (from, to) = (from.max(p.phase.start_ns), to.min(p.phase.end_ns));
+                    let covered = |&(a, b): &(u64, u64)| a <= from && to <= b;
+                    assert!(
+                        from >= to || p.phase.unclaimed.iter().any(covered),
+                        "{from}..{to}: {:?}",
+                        p.phase.unclaimed
+                    );
+                }
+            }
+            assert!(fed_ns(a) <= whole_fed_ns, "{} of {whole_fed_ns} ns are told as fed", fed_ns(a));
+            for p in &a.phases {
+                assert!(p.chains.all_ns() <= p.phase.gaps_ns(), "more is told of gaps than there is");
+            }
+        }
+    }
+    assert!(damaged > 50, "only {damaged} changes made a block unreadable");
+}

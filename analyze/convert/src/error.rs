@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use ingero_replay::output::OutputError;
+
 /// An error of a conversion, with its place.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -36,9 +38,26 @@ pub enum Error {
         /// The line, shortened.
         text: String,
     },
+    /// A row of a database has a value that it cannot have.
+    #[error(
+        "{path}: table {table}, row {row}: {problem}; correct or delete the row, or count bad rows with --keep-going"
+    )]
+    Row {
+        /// Path of the database.
+        path: PathBuf,
+        /// Its table.
+        table: String,
+        /// The row's id.
+        row: String,
+        /// What does not fit.
+        problem: String,
+    },
     /// The output is there already.
     #[error("{0} exists; choose another name with -o, or overwrite it with --force")]
     Exists(PathBuf),
+    /// The output is what is read.
+    #[error("{0}: is what is read, and would be lost; choose another name")]
+    Read(PathBuf),
     /// The `.igt` file could not be read or written.
     #[error("{path}: {source}")]
     Trace {
@@ -47,6 +66,15 @@ pub enum Error {
         /// What the format says.
         #[source]
         source: ingero_format::Error,
+    },
+    /// A Parquet file could not be written.
+    #[error("{path}: {source}")]
+    Parquet {
+        /// Path of the file.
+        path: PathBuf,
+        /// What the writer says.
+        #[source]
+        source: parquet::errors::ParquetError,
     },
     /// SQLite refused.
     #[error("{path}: {source}")]
@@ -62,5 +90,15 @@ pub enum Error {
 impl Error {
     pub(crate) fn io(what: impl Into<String>, source: io::Error) -> Self {
         Self::Io { what: what.into(), source }
+    }
+}
+
+impl From<OutputError> for Error {
+    fn from(error: OutputError) -> Self {
+        match error {
+            OutputError::Exists(path) => Self::Exists(path),
+            OutputError::Input(path) => Self::Read(path),
+            OutputError::Io { what, source } => Self::Io { what, source },
+        }
     }
 }

@@ -13,6 +13,12 @@ pub enum InputKind {
     Igt,
     /// Text, perhaps of ftrace, perhaps compressed.
     Text,
+    /// A SQLite database, perhaps one of ingero.
+    Database,
+    /// JSON of PyTorch's profiler, perhaps compressed.
+    Kineto,
+    /// What `perf record` writes.
+    PerfData,
 }
 
 /// An input file.
@@ -31,6 +37,8 @@ enum Packing {
     Zstd,
 }
 
+const SQLITE_MAGIC: &[u8] = b"SQLite format 3\0";
+const PERF_MAGIC: &[u8] = b"PERFILE2";
 const MAGICS: &[(&[u8], Packing)] =
     &[(b"\xfd7zXZ\0", Packing::Xz), (b"\x1f\x8b", Packing::Gzip), (b"\x28\xb5\x2f\xfd", Packing::Zstd)];
 
@@ -53,6 +61,17 @@ impl Input {
         if head.starts_with(&ingero_format::layout::FILE_MAGIC) {
             return Ok(Self { path: path.to_owned(), kind: InputKind::Igt, packing: Packing::None });
         }
+        if !head.is_empty() && ingero_format::layout::FILE_MAGIC.starts_with(&head) {
+            let problem =
+                format!("is cut too short: of an .igt file it has {} bytes, and no event is in them", head.len());
+            return Err(input(&problem));
+        }
+        if head.starts_with(SQLITE_MAGIC) {
+            return Ok(Self { path: path.to_owned(), kind: InputKind::Database, packing: Packing::None });
+        }
+        if head.starts_with(PERF_MAGIC) {
+            return Ok(Self { path: path.to_owned(), kind: InputKind::PerfData, packing: Packing::None });
+        }
         let packing = MAGICS.iter().find(|(magic, _)| head.starts_with(magic)).map_or(Packing::None, |m| m.1);
         let unpacked = Self { path: path.to_owned(), kind: InputKind::Text, packing };
         let mut start = Vec::new();
@@ -68,11 +87,23 @@ impl Input {
         if start.starts_with(&ingero_format::layout::FILE_MAGIC) {
             return Err(input("is a compressed .igt file; unpack it first"));
         }
+        if start.starts_with(SQLITE_MAGIC) {
+            return Err(input("is a compressed database; unpack it first"));
+        }
         if start.starts_with(b"\x17\x08\x44tracing") {
             return Err(input("is a trace.dat file; convert the text that trace-cmd report prints of it"));
         }
-        if start.starts_with(b"PERFILE2") {
-            return Err(input("is a perf.data file, which this tool does not read"));
+        if start.starts_with(PERF_MAGIC) {
+            return Err(input("is a compressed perf.data file; unpack it first"));
+        }
+        if start.trim_ascii_start().starts_with(b"[{") || start.trim_ascii_start().starts_with(b"[\n") {
+            return Err(input("is a JSON list: expected an object with traceEvents, as PyTorch's profiler exports it"));
+        }
+        if start.starts_with(b"\xef\xbb\xbf") {
+            return Err(input("begins with a byte order mark; take its three bytes away"));
+        }
+        if start.trim_ascii_start().starts_with(b"{") {
+            return Ok(Self { kind: InputKind::Kineto, ..unpacked });
         }
         if start.contains(&0) {
             return Err(input("is neither an .igt file nor text"));
@@ -215,11 +246,17 @@ mod tests {
             assert_eq!(all, text);
         }
         assert_eq!(kind_of(b"\x89IGT\r\n\x1a\n"), Ok(InputKind::Igt));
+        assert_eq!(kind_of(b"SQLite format 3\0"), Ok(InputKind::Database));
+        assert_eq!(kind_of(b"PERFILE2\x68\0"), Ok(InputKind::PerfData));
+        assert_eq!(kind_of(b" \n{\"schemaVersion\": 1"), Ok(InputKind::Kineto));
         for (bytes, word) in [
             (&b""[..], "empty"),
             (b"\x17\x08\x44tracing6\0", "trace-cmd report"),
             (b"\x7fELF\0\0\0", "neither"),
-            (b"PERFILE2", "perf.data"),
+            (b"\x89", "cut too short"),
+            (b"\x89IGT\r\n\x1a", "cut too short"),
+            (b"[{\"ph\":\"X\"}]", "an object with traceEvents"),
+            (b"\xef\xbb\xbf{}", "byte order mark"),
             (b"\xfd7zXZ\0junk", ""),
         ] {
             let problem = kind_of(bytes).unwrap_err();

@@ -47,8 +47,12 @@ fn text_to_igt_to_everything() {
     let piped = convert(dir, &["workers.igt", "--chrome", "-o", "-"]).stdout;
     assert!(plain == unpacked && plain == piped);
     let json: serde_json::Value = serde_json::from_slice(&plain).unwrap();
-    let slices =
-        json["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "X" && e["cat"] != "state").count();
+    let slices = json["traceEvents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|e| e["ph"] == "X" && (e["cat"] == "runtime" || e["cat"] == "driver"))
+        .count();
     let db = rusqlite::Connection::open(dir.join("workers.sqlite")).unwrap();
     let calls: i64 = db.query_row("SELECT count(*) FROM calls", [], |r| r.get(0)).unwrap();
     assert_eq!(slices, usize::try_from(calls).unwrap());
@@ -67,7 +71,7 @@ fn what_cannot_be_done_is_said_in_one_line() {
     fails(dir, &["workers.trace.txt", "-o", "run.igt"], "--force");
     fails(dir, &["workers.trace.txt", "--chrome"], "import it first");
     fails(dir, &["workers.trace.txt", "-o", "no/such/folder.igt"], "no/such");
-    fails(dir, &["run.igt"], "--chrome or --sqlite");
+    fails(dir, &["run.igt"], "--csv or --jsonl");
     fails(dir, &["run.igt", "--chrome", "--sqlite"], "cannot be used with");
     fails(dir, &["run.igt", "--sqlite", "-o", "-"], "standard output");
     fails(dir, &["run.igt", "--chrome", "--pid", "4"], "no process 4");
@@ -80,7 +84,62 @@ fn what_cannot_be_done_is_said_in_one_line() {
     assert_eq!(left.len(), 3, "no temporary file stays: {left:?}");
 }
 
+#[test]
+fn no_export_touches_what_is_there_or_leaves_a_part_behind() {
+    let dir = with_fixture();
+    let dir = dir.path();
+    ok(dir, &["workers.trace.txt", "-o", "run.igt"]);
+    let recording = std::fs::read(dir.join("run.igt")).unwrap();
+    std::fs::create_dir(dir.join("folder")).unwrap();
+    std::fs::write(dir.join("file"), "mine").unwrap();
+    for format in ["--chrome", "--perfetto", "--csv", "--jsonl", "--folded", "--sqlite"] {
+        // Onto itself, into a folder's place, onto a file of somebody's.
+        fails(dir, &["run.igt", format, "-o", "run.igt"], "run.igt");
+        fails(dir, &["run.igt", format, "-o", "folder"], "folder");
+        fails(dir, &["run.igt", format, "-o", "folder", "--force"], "folder");
+        fails(dir, &["run.igt", format, "-o", "file"], "--force");
+    }
+    fails(dir, &["run.igt", "--parquet", "file"], "file");
+    for format in ["--chrome", "--perfetto", "--csv", "--jsonl", "--folded"] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ingero-convert"));
+        let out = command.current_dir(dir).args(["run.igt", format, "-o", "-"]).stdout(full).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(!out.status.success() && said.contains("No space left"), "{format}: {said}");
+    }
+    assert_eq!(std::fs::read(dir.join("run.igt")).unwrap(), recording);
+    assert_eq!(std::fs::read(dir.join("file")).unwrap(), b"mine");
+    assert_eq!(std::fs::read_dir(dir.join("folder")).unwrap().count(), 0);
+    let mut left: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["file", "folder", "run.igt", "workers.trace.txt"]);
+}
+
 /// To open a pipe is to wait until somebody writes into it.
+#[test]
+fn nothing_takes_the_place_of_what_is_read() {
+    let dir = with_fixture();
+    ok(dir.path(), &["workers.trace.txt", "-o", "run.igt"]);
+    // With clocks that can be aligned.
+    let real = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/data/cuda.igt");
+    std::fs::copy(&real, dir.path().join("a.igt")).unwrap();
+    std::fs::copy(&real, dir.path().join("b.igt")).unwrap();
+    std::os::unix::fs::symlink("run.igt", dir.path().join("link.igt")).unwrap();
+    let kept = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
+    let (igt, text) = (kept("run.igt"), kept("workers.trace.txt"));
+    for args in [
+        &["run.igt", "--csv", "-f", "-o", "run.igt"][..],
+        &["run.igt", "--sqlite", "-f", "-o", "link.igt"],
+        &["link.igt", "--perfetto", "-f", "-o", "./run.igt"],
+        &["workers.trace.txt", "-f", "-o", "workers.trace.txt"],
+        &["merge", "a.igt", "b.igt", "-f", "-o", "b.igt"],
+    ] {
+        fails(dir.path(), args, "is what is read");
+        assert!(kept("b.igt") == kept("a.igt"), "{args:?}");
+        assert!(kept("run.igt") == igt && kept("workers.trace.txt") == text, "{args:?}");
+    }
+}
+
 #[test]
 fn a_pipe_is_refused_before_it_is_opened() {
     let dir = tempfile::tempdir().unwrap();
@@ -93,17 +152,55 @@ fn a_closed_pipe_ends_quietly() {
     let dir = with_fixture();
     let dir = dir.path();
     ok(dir, &["workers.trace.txt", "-o", "run.igt"]);
-    // Closed before the program starts: one that is quick fills no pipe and would never notice.
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let out = Command::new(env!("CARGO_BIN_EXE_ingero-convert"))
-        .current_dir(dir)
-        .args(["run.igt", "--chrome", "-o", "-"])
-        .stdout(writer)
-        .output()
-        .unwrap();
-    assert!(out.status.success());
-    assert_eq!(String::from_utf8_lossy(&out.stderr), "");
+    for format in ["--chrome", "--perfetto", "--csv", "--jsonl", "--folded"] {
+        // Closed before the program starts: one that is quick fills no pipe and would never notice.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ingero-convert"));
+        let out = command.current_dir(dir).args(["run.igt", format, "-o", "-"]).stdout(writer).output().unwrap();
+        assert!(out.status.success(), "{format}");
+        assert_eq!(String::from_utf8_lossy(&out.stderr), "", "{format}");
+    }
+}
+
+#[test]
+fn every_conversion_takes_every_cut() {
+    let dir = with_fixture();
+    let dir = dir.path();
+    ok(dir, &["workers.trace.txt", "-o", "run.igt"]);
+    let formats: [&[&str]; 7] = [
+        &["--chrome", "-o", "out"],
+        &["--perfetto", "-o", "out"],
+        &["--csv", "-o", "out"],
+        &["--jsonl", "-o", "out"],
+        &["--folded", "-o", "out"],
+        &["--sqlite", "-o", "out"],
+        &["--parquet", "lake"],
+    ];
+    let cuts: [&[&str]; 5] = [
+        &["--from", "1s", "--to", "1500ms"],
+        &["--since", "100ms"],
+        &["--pid", "496"],
+        &["--only", "call"],
+        &["--min-duration", "1s"],
+    ];
+    for format in formats {
+        let converted = |cut: &[&str]| {
+            drop(std::fs::remove_dir_all(dir.join("lake")));
+            ok(dir, &[&["run.igt", "-f"], format, cut].concat());
+            let written = files(dir);
+            let of_output = |name: &&String| name.ends_with("/out") || name.ends_with(".parquet");
+            let all = written.iter().filter(of_output);
+            all.map(|name| std::fs::metadata(name).unwrap().len()).sum::<u64>()
+        };
+        let whole = converted(&[]);
+        for cut in cuts {
+            let part = converted(cut);
+            // A stack of a flame graph is told with calls alone too.
+            assert!(part < whole || format[0] == "--folded" && part <= whole, "{format:?} {cut:?}: {part} of {whole}");
+        }
+        drop(std::fs::remove_file(dir.join("out")));
+    }
 }
 
 #[test]
@@ -119,5 +216,166 @@ fn a_cut_trace_is_converted_as_far_as_it_goes() {
             let said = String::from_utf8(out.stderr).unwrap();
             assert!(out.status.code() == Some(2), "{said}");
         }
+    }
+}
+
+/// The largest recording of the repository.
+fn long_recording() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../investigations/h200-dataloader/run.igt")
+}
+
+/// Ways to convert it, each with what comes of it.
+const CONVERSIONS: &[(&[&str], &str)] = &[
+    (&["--chrome", "-o", "out.json"], "out.json"),
+    (&["--chrome", "-o", "out.json.gz"], "out.json.gz"),
+    (&["--perfetto", "-o", "out.pftrace"], "out.pftrace"),
+    (&["--sqlite", "-o", "out.sqlite"], "out.sqlite"),
+    (&["--sqlite", "--schema", "ingero", "-o", "out.db"], "out.db"),
+    (&["--csv", "-o", "out.csv"], "out.csv"),
+    (&["--jsonl", "-o", "out.jsonl"], "out.jsonl"),
+    (&["--folded", "-o", "out.folded"], "out.folded"),
+    (&["--parquet", "out"], "out"),
+    (&["--merge", "again.igt", "-o", "out.igt"], "out.igt"),
+];
+
+/// Files below a folder.
+fn files(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+/// A folder with another recording to merge with.
+fn with_again() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../investigations/h200-allocator-churn/keep.igt");
+    std::fs::copy(other, dir.path().join("again.igt")).unwrap();
+    dir
+}
+
+#[test]
+fn an_interrupt_leaves_nothing_half_written_behind() {
+    for (args, output) in CONVERSIONS {
+        let dir = with_again();
+        let dir = dir.path();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ingero-convert"));
+        command.current_dir(dir).arg(long_recording()).args(*args).arg("-q");
+        let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        // As soon as it has begun to write.
+        let hidden = |name: &String| name.strip_prefix(dir.to_str().unwrap()).unwrap().contains("/.");
+        while !files(dir).iter().any(hidden) && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(std::time::Duration::from_micros(200));
+        }
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success(), "{output}: was too quick");
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(130), "{output}: {}", String::from_utf8_lossy(&ended.stderr));
+        let left = files(dir);
+        assert!(left.len() == 1 && left[0].ends_with("/again.igt"), "{output}: {left:?}");
+    }
+}
+
+/// What the system says of a disk that is full it says of a file that may grow no more: every writer meets it midway.
+#[test]
+fn a_file_that_cannot_grow_is_said_and_taken_away() {
+    for (args, output) in CONVERSIONS {
+        let dir = with_again();
+        let dir = dir.path();
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_ingero-convert")]);
+        let ended = command.current_dir(dir).arg(long_recording()).args(*args).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success() && said.contains(output), "{output}: {said}");
+        assert!(!said.contains("/."), "a name that nobody gave: {said}");
+        assert!(said.contains("File too large") || said.contains("disk I/O error") || said.contains("full"), "{said}");
+        let left = files(dir);
+        assert!(left.len() == 1 && left[0].ends_with("/again.igt"), "{output}: {left:?}");
+    }
+}
+
+#[test]
+fn every_output_is_its_owner_s_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = with_fixture();
+    let dir = dir.path();
+    ok(dir, &["workers.trace.txt", "-o", "run.igt"]);
+    for format in ["--chrome", "--perfetto", "--sqlite", "--folded", "--csv", "--jsonl"] {
+        ok(dir, &["run.igt", format, "-q"]);
+    }
+    ok(dir, &["run.igt", "--parquet", "lake"]);
+    let (mut folders, mut files) = (vec![dir.to_owned()], 0);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_none_or(|e| e != "txt") {
+                files += 1;
+                assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{}", path.display());
+            }
+        }
+    }
+    assert!(files > 14, "{files}");
+}
+
+#[test]
+fn datasets_need_a_folder_and_leave_none_behind() {
+    let dir = with_fixture();
+    let dir = dir.path();
+    ok(dir, &["workers.trace.txt", "-o", "run.igt"]);
+    fails(dir, &["run.igt", "--parquet", "-"], "cannot be written to standard output");
+    assert!(!dir.join("-").exists());
+    fails(dir, &["run.igt", "--parquet", "run.igt"], "is a file; name a folder");
+    // What is written aside has no room: a limit on the size of files, which is none of the folder's.
+    let limited = "ulimit -f 1; trap '' XFSZ; exec \"$0\" run.igt --parquet lake";
+    let out = Command::new("sh")
+        .current_dir(dir)
+        .args(["-c", limited, env!("CARGO_BIN_EXE_ingero-convert")])
+        .output()
+        .unwrap();
+    assert!(!out.status.success(), "{out:?}");
+    assert!(!dir.join("lake").exists());
+}
+
+#[test]
+fn what_only_one_kind_tells_is_all_that_is_told() {
+    let dir = with_fixture();
+    let dir = dir.path();
+    ok(dir, &["workers.trace.txt", "-o", "w.igt"]);
+    let records = |args: &[&str]| {
+        let out = convert(dir, &[&["w.igt", "--jsonl", "-q", "-o", "-"], args].concat());
+        String::from_utf8(out.stdout).unwrap()
+    };
+    assert!(
+        records(&[]).contains("\"record\":\"phase\"") && records(&["--only", "call"]).contains("\"record\":\"phase\"")
+    );
+    // Phases and incidents are made of calls.
+    let switches = records(&["--only", "sched_switch"]);
+    assert!(!switches.is_empty() && !switches.contains("\"phase\"") && !switches.contains("\"incident\""));
+}
+
+#[test]
+fn refusals_say_what_is_wrong_and_what_to_do() {
+    let dir = with_fixture();
+    let dir = dir.path();
+    ok(dir, &["workers.trace.txt", "-o", "w.igt"]);
+    fails(dir, &["w.igt", "--chrome", "-f", "-o", "/dev/null"], "-o - > /dev/null");
+    fails(dir, &["w.igt", "--chrome", "-o", "x.json", "--from", "9999s"], "the trace is over by then");
+    std::fs::write(dir.join("cut.igt"), &std::fs::read(dir.join("w.igt")).unwrap()[..7]).unwrap();
+    fails(dir, &["cut.igt", "--chrome"], "cut too short");
+    let line = "  worker-7 [001] 1.000000000: sched_waking: comm=a pid=8 prio=120 target_cpu=000\n";
+    for (from, to, word) in [("[001]", "[70000]", "its CPU is none"), ("-7 ", "-99999999999 ", "no thread id")] {
+        std::fs::write(dir.join("bad.txt"), line.to_owned() + &line.replace(from, to)).unwrap();
+        fails(dir, &["bad.txt"], word);
+    }
+    for name in ["x.json", "bad.igt"] {
+        assert!(!dir.join(name).exists(), "{name}");
     }
 }

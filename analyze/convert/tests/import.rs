@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ingero_convert::Error;
-use ingero_convert::import::ftrace::{ImportOptions, Imported, import};
+use ingero_convert::import::{ImportOptions, Imported, ftrace::import};
 use ingero_convert::input::Input;
 use ingero_format::Trace;
 use ingero_format::catalog::{Body, Call, END_BEGAN_BEFORE, END_OPEN, END_RETURNED, END_SKIPPED, END_THREAD_EXIT};
@@ -104,7 +104,7 @@ fn check_counts(name: &str) {
             assert_eq!(kinds.get(&*event), Some(&count), "{name}: {event}");
         }
     }
-    assert_eq!(counted(name).values().sum::<u64>(), run.done.event_lines, "{name}");
+    assert_eq!(counted(name).values().sum::<u64>(), run.done.records, "{name}");
     assert!(run.done.ignored.is_empty());
 }
 
@@ -307,12 +307,12 @@ fn a_cut_text_says_what_is_missing() {
     let whole = std::fs::read(fixture("workers.trace.txt")).unwrap();
     // The header counts the events: a last line without its end is whole when the count says so.
     let run = run_text(&whole[..whole.len() - 1], ImportOptions::default()).unwrap();
-    assert_eq!((run.done.event_lines, run.losses()), (EXCERPT, vec![]));
+    assert_eq!((run.done.records, run.losses()), (EXCERPT, vec![]));
     let run = run_text(&whole[..whole.len() - 2], ImportOptions::default()).unwrap();
     assert_eq!(run.losses(), [], "one digit less cannot be told from a whole line");
     for cut in [30, 60, 200, 20_000] {
         let run = run_text(&whole[..whole.len() - cut], ImportOptions::default()).unwrap();
-        let missing = EXCERPT - run.done.event_lines;
+        let missing = EXCERPT - run.done.records;
         assert!(missing > 0);
         assert_eq!(run.losses(), [("ftrace text".to_owned(), Some(missing))], "cut by {cut}");
     }
@@ -327,9 +327,9 @@ fn a_cut_package_is_read_as_far_as_it_goes() {
     xz.write_all(&whole).unwrap();
     gz.write_all(&whole).unwrap();
     for packed in [xz.finish().unwrap(), gz.finish().unwrap()] {
-        assert_eq!(run_text(&packed, ImportOptions::default()).unwrap().done.event_lines, EXCERPT);
+        assert_eq!(run_text(&packed, ImportOptions::default()).unwrap().done.records, EXCERPT);
         match run_text(&packed[..packed.len() * 3 / 4], ImportOptions::default()) {
-            Ok(run) => assert!(run.done.event_lines < EXCERPT && !run.losses().is_empty()),
+            Ok(run) => assert!(run.done.records < EXCERPT && !run.losses().is_empty()),
             Err(e) => panic!("{e}"),
         }
     }
@@ -392,4 +392,117 @@ fn random_damage_never_panics() {
         let options = ImportOptions { keep_going: random() % 2 == 0, ..Default::default() };
         let _ = run_text(&text, options);
     }
+}
+
+/// What `perf script --ns -F +pid` printed of a shell that ran ls three times, of two CPUs.
+#[test]
+fn text_of_perf_script() {
+    let run = run("perf-script.txt.xz");
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    for event in &run.events {
+        *kinds.entry(run.trace.kind_name(event.body.kind() as u16).to_owned()).or_default() += 1;
+    }
+    let mut text = String::new();
+    let packed =
+        Input::open(&fixture("perf-script.txt.xz")).unwrap().text(ingero_convert::input::Progress::none()).unwrap();
+    std::io::Read::read_to_string(&mut { packed }, &mut text).unwrap();
+    let lines = |name: &str| text.lines().filter(|l| l.contains(&format!(":{name}: "))).count();
+    for kind in [
+        "sched_switch",
+        "sched_waking",
+        "sched_wakeup",
+        "sched_process_fork",
+        "sched_process_exec",
+        "sched_process_exit",
+        "mm_page_alloc",
+    ] {
+        assert_eq!(kinds.get(kind).copied().unwrap_or(0), lines(kind), "{kind}");
+        assert!(lines(kind) > 0, "{kind}");
+    }
+    assert_eq!(run.trace.meta("source"), Some("perf script"));
+    assert_eq!(run.trace.meta("threads"), Some("known"));
+    let execs = run
+        .events
+        .iter()
+        .filter(|e| matches!(e.body, Body::Exec(x) if run.trace.string(x.file).ends_with("/ls")))
+        .count();
+    assert_eq!(execs, 3);
+}
+
+/// What bpftrace 0.17 printed of the script in spec/conversion.md, with another thread's entry without a return.
+#[test]
+fn text_of_bpftrace() {
+    let probe = "/usr/lib/libcudart.so.13:cudaMalloc";
+    let text = format!(
+        "Attaching 2 probes...\n\
+         standin-28947 (28947) [001] .... 3671.442151187: uprobe:{probe}: arg0=0x7fff373d2f50 arg1=0x100\n\
+         standin-28947 (28947) [001] .... 3671.442276292: uretprobe:{probe}: retval=0\n\
+         Lost 3 events\n\
+         worker-28949 (28947) [000] .... 3671.442307228: uprobe:{probe}: arg0=0x7fff373d2f50 arg1=0x200\n\
+         \n"
+    );
+    let run = run_text(text, ImportOptions::default()).unwrap();
+    let calls: Vec<_> = run.calls().into_iter().map(|(ts, c)| (ts, c.dur_ns, c.result, c.bytes)).collect();
+    let due = [(3_671_442_151_187, Some(125_105), Some(0), Some(0x100)), (3_671_442_307_228, None, None, Some(0x200))];
+    assert_eq!(calls, due);
+    assert_eq!(run.losses(), [("bpftrace".to_owned(), Some(3))]);
+    assert_eq!(run.trace.meta("threads"), Some("known"));
+}
+
+#[test]
+fn what_was_lost_on_a_cpu_that_cannot_be_is_lost_all_the_same() {
+    let text = "CPU:4000000000 [LOST 27 EVENTS]\n  a-1 [000] d... 1.000001: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 \
+                prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120\n";
+    let run = run_text(text, ImportOptions::default()).unwrap();
+    assert_eq!(run.losses(), [("ftrace".to_owned(), Some(27))]);
+}
+
+#[test]
+fn of_any_number_of_names_of_events_a_bounded_number_is_told() {
+    let lines: String = (0..10_000).map(|n| format!("  a-1 [000] d... 1.{n:06}: name_{n}: x\n")).collect();
+    let run = run_text(lines, ImportOptions::default()).unwrap();
+    assert!((4_000..4_200).contains(&run.done.ignored.len()), "{}", run.done.ignored.len());
+    assert_eq!(run.done.ignored.values().sum::<u64>(), 10_000);
+}
+
+/// perf has no ids any more of a thread that is ending, and prints -1: the switches say who it is.
+#[test]
+fn a_thread_that_is_ending_is_itself_in_perf_script() {
+    let text = "\
+         python3 100/101 [000] 10.000000500:       sched:sched_waking: comm=w pid=77 prio=120 target_cpu=000
+             :-1 24983/-1    [001] 10.000000700:       sched:sched_waking: comm=x pid=97 prio=120 target_cpu=001
+         python3 100/101 [000] 10.000001000:       sched:sched_switch: prev_comm=a prev_pid=101 prev_prio=120 prev_state=S ==> \
+         next_comm=w next_pid=77 next_prio=120
+             :-1 24983/-1    [000] 10.000005000:       sched:sched_waking: comm=python3 pid=98 prio=120 target_cpu=000
+             :-1    -1       [000] 10.000007000:       sched:sched_waking: comm=python3 pid=99 prio=120 target_cpu=001
+             :-1 24983/-1    [000] 10.000009000:       sched:sched_switch: prev_comm=w prev_pid=77 prev_prio=120 prev_state=X \
+         ==> next_comm=python3 next_pid=98 next_prio=120
+";
+    let run = run_text(text, ImportOptions::default()).unwrap();
+    let tid = |task| run.trace.task(task).tid;
+    let wakes = run.events.iter().filter_map(|e| match e.body {
+        Body::Waking(w) => Some((tid(w.waker), tid(w.wakee))),
+        _ => None,
+    });
+    // Who woke 97 is not known, nor that it is anybody's row: nothing has shown who CPU 1 was given to.
+    assert_eq!(wakes.collect::<Vec<_>>(), [(101, 77), (77, 98), (77, 99)]);
+    assert_eq!(run.done.ignored.values().sum::<u64>(), 1, "{:?}", run.done.ignored);
+    let tasks: Vec<_> = run.trace.tasks().iter().map(|t| (t.pid, t.tid)).collect();
+    assert!(
+        tasks.contains(&(24983, 77)) && tasks.iter().all(|(pid, tid)| ![1, u32::MAX].contains(pid) && *tid != 1),
+        "{tasks:?}"
+    );
+    assert_eq!(run.names(77), ["w"]);
+
+    #[derive(Default)]
+    struct Runs(Vec<(ingero_format::catalog::TaskId, u64, Option<u64>)>);
+    impl ingero_replay::Sink for Runs {
+        fn run(&mut self, run: &ingero_replay::Run) {
+            self.0.push((run.task, run.start_ns, run.end_ns));
+        }
+    }
+    let mut runs = Runs::default();
+    ingero_replay::Timeline::new(&run.trace).run(&mut runs);
+    let whole: Vec<_> = runs.0.iter().filter(|(task, ..)| tid(*task) == 77).map(|(_, from, to)| (*from, *to)).collect();
+    assert_eq!(whole, [(10_000_001_000, Some(10_000_009_000))]);
 }

@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use ingero_analyze::{Analysis, report};
-use ingero_convert::export::{chrome, sqlite};
+use ingero_convert::export::{Cut, Selection, chrome, sqlite};
 use ingero_convert::input::Progress;
 use ingero_format::catalog::*;
 use ingero_format::{FunctionInfo, Task, Trace, TraceWriter, WriterOptions};
@@ -107,7 +107,18 @@ fn nonsense(dice: &mut Dice, rows: u64, wild: bool) -> Vec<u8> {
                     throttled: d.maybe(),
                 },
             ),
-            4 => w.push(now, cpu, &Waking { waker: task, wakee: other, target_cpu: d.word(), context: d.maybe() }),
+            4 => w.push(
+                now,
+                cpu,
+                &Waking {
+                    waker: task,
+                    wakee: other,
+                    target_cpu: d.word(),
+                    context: d.maybe(),
+                    source: d.maybe(),
+                    irq: d.maybe(),
+                },
+            ),
             5 => w.push(now, cpu, &Wakeup { wakee: task, target_cpu: d.word() }),
             6 => w.push(now, cpu, &WakeupNew { wakee: task, target_cpu: d.word() }),
             7 => w.push(now, cpu, &Fork { parent: task, child: other }),
@@ -132,6 +143,7 @@ fn nonsense(dice: &mut Dice, rows: u64, wild: bool) -> Vec<u8> {
                     bytes: d.maybe(),
                     copy: d.maybe(),
                     stream: d.maybe(),
+                    device: None,
                 },
             ),
             13 => w.push(now, cpu, &Name { task, name: text, source: d.word() }),
@@ -146,7 +158,11 @@ fn nonsense(dice: &mut Dice, rows: u64, wild: bool) -> Vec<u8> {
                     followed: d.word(),
                 },
             ),
-            15 => w.push(now, cpu, &Loss { to_ns: d.word(), probe: text, cause: d.word(), count: d.maybe() }),
+            15 => w.push(
+                now,
+                cpu,
+                &Loss { to_ns: d.word(), probe: text, cause: d.word(), count: d.maybe(), of_host: d.maybe() },
+            ),
             16 => {
                 w.push(now, cpu, &Clock { boot_ns: d.word(), real_ns: d.word(), tsc: d.maybe(), bracket_ns: d.word() })
             }
@@ -154,18 +170,19 @@ fn nonsense(dice: &mut Dice, rows: u64, wild: bool) -> Vec<u8> {
                 now,
                 cpu,
                 &System {
-                    user_ns: d.word(),
-                    system_ns: d.word(),
-                    idle_ns: d.word(),
-                    iowait_ns: d.word(),
-                    steal_ns: d.word(),
-                    mem_total_bytes: d.word(),
-                    mem_available_bytes: d.word(),
-                    swap_total_bytes: d.word(),
-                    swap_used_bytes: d.word(),
-                    load1_milli: d.word(),
-                    load5_milli: d.word(),
-                    load15_milli: d.word(),
+                    user_ns: d.maybe(),
+                    system_ns: d.maybe(),
+                    idle_ns: d.maybe(),
+                    iowait_ns: d.maybe(),
+                    steal_ns: d.maybe(),
+                    mem_total_bytes: d.maybe(),
+                    mem_available_bytes: d.maybe(),
+                    swap_total_bytes: d.maybe(),
+                    swap_used_bytes: d.maybe(),
+                    load1_milli: d.maybe(),
+                    load5_milli: d.maybe(),
+                    load15_milli: d.maybe(),
+                    ..System::default()
                 },
             ),
         }
@@ -202,17 +219,19 @@ fn files_that_say_nonsense_are_read() {
         for window in [whole, middle] {
             let analysis = Analysis::new(&trace, window);
             for per_process in [false, true] {
-                let text = report::text(&analysis, &[], per_process, false);
+                let text = report::text(&analysis, &report::Options { per_process, ..Default::default() });
                 assert_eq!(steers(&text), None, "seed {seed}: {text:?}");
             }
             let json = report::json(&analysis, &[]).unwrap();
             serde_json::from_str::<serde_json::Value>(&json).unwrap();
-            let selection = chrome::Selection::new(&trace, window, &[]).unwrap();
+            let selection = Selection::new(&trace, window, &Cut::default()).unwrap();
             let mut out = Vec::new();
             chrome::export(&trace, &selection, &mut out, &Progress::none()).unwrap();
             serde_json::from_slice::<serde_json::Value>(&out)
                 .unwrap_or_else(|e| panic!("seed {seed}: {e}: {}", String::from_utf8_lossy(&out)));
         }
-        sqlite::export(&trace, &dir.path().join("odd.sqlite"), true, &Progress::none()).unwrap();
+        let selection = Selection::whole(&trace);
+        sqlite::export(&trace, &selection, &dir.path().join("odd.sqlite"), true, &Progress::none()).unwrap();
+        sqlite::ingero::export(&trace, &selection, &dir.path().join("odd.db"), true, &Progress::none()).unwrap();
     }
 }

@@ -1,29 +1,28 @@
 //! Export to the Chrome trace format, as <https://ui.perfetto.dev> reads it.
 //!
 //! Each thread has two tracks in its process: its calls, nested, and its states (running on a CPU,
-//! runnable, blocked, throttled). Arrows lead from a waker to whom it woke, counters show the
-//! machine, and a track of its own says what the recording lost. Times count from the trace's
+//! runnable, blocked, throttled). Arrows lead from a waker to whom it woke. Each CPU has a track of
+//! who was on it, each process one of its phases and one for each of its incidents; counters show
+//! the machine, and a track of its own says what the recording lost. Times count from the trace's
 //! start, in microseconds with three decimals, so that no nanosecond is lost to a double.
 //!
 //! A viewer drops slices that overlap others of their track without nesting, so none do here:
 //! where a trace says so (damage, two clocks) the inner one is cut and marked `cut`.
 
-mod json;
-mod selection;
 mod sink;
-mod track;
 
 use std::io::{self, Write};
 
+use ingero_analyze::Analysis;
 use ingero_format::Trace;
-use ingero_replay::{Processes, Timeline};
+use ingero_replay::Processes;
 
+use super::json::Object;
+use super::selection::Selection;
+use super::track::Tracks;
 use crate::error::Error;
 use crate::input::Progress;
-use json::Object;
-pub use selection::Selection;
 use sink::ChromeSink;
-use track::Tracks;
 
 /// What an export did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,10 +47,12 @@ pub fn export(trace: &Trace, selection: &Selection, out: impl Write, progress: &
     let processes = Processes::new(trace);
     let tracks = Tracks::new(trace, &processes);
     let mut sink = ChromeSink::new(trace, &processes, &tracks, selection, Events::begin(out), progress);
-    let repairs = Timeline::new(trace).run(&mut sink);
+    let analysis = Analysis::beside(trace, selection.window, &mut sink);
+    let repairs = &analysis.repairs;
     for lost in &repairs.lost_blocks {
         sink.damage(&lost.error.to_string(), lost.entry.header.ts_min, lost.entry.header.ts_max);
     }
+    sink.verdicts(&analysis);
     let (events, mut exported) = sink.finish();
     exported.damaged = repairs.lost_blocks.len() as u64 + trace.damage().len() as u64;
     events
@@ -72,7 +73,7 @@ pub fn export(trace: &Trace, selection: &Selection, out: impl Write, progress: &
                 o.text(&format!("trace.{key}"), value);
             }
         })
-        .map_err(|e| Error::io("writing", e))?;
+        .map_err(|e| Error::io(crate::output::WRITING, e))?;
     Ok(exported)
 }
 

@@ -1,19 +1,27 @@
 //! Turns what the timeline tells into events of the output.
 
+mod named;
+mod verdicts;
+
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 
+use ingero_analyze::counters::{Counters, Reading};
 use ingero_format::Trace;
 use ingero_format::catalog::{
-    Body, CALL_ENDS, CONTEXTS, COPY_KINDS, Call, END_OPEN, END_THREAD_EXIT, Exit, Kind, LOSS_CAUSES, Loss, NO_CPU,
-    System, TaskId,
+    Body, CALL_ENDS, CONTEXTS, Call, END_OPEN, END_THREAD_EXIT, Kind, LOSS_CAUSES, Loss, NO_CPU, TaskId,
 };
-use ingero_replay::{CallSpan, Cpus, Event, Merge, OffCpu, OffKind, Processes, Run, Sink, Spent, Waker};
+use ingero_replay::{CallSpan, Cpus, Event, OffCpu, OffKind, ProcessId, Processes, Run, Sink, Spent, Undivided, Waker};
 
-use super::json::Object;
-use super::track::{Track, Tracks};
-use super::{Events, Exported, Selection};
+use super::{Events, Exported};
+use crate::export::arguments::write_arguments;
+use crate::export::exits::exits;
+use crate::export::json::Object;
+use crate::export::layers::{self, Layers};
+use crate::export::names::{host_of, name_of};
+use crate::export::selection::Selection;
+use crate::export::track::{Track, Tracks};
 use crate::input::Progress;
 
 /// Takes what the timeline tells.
@@ -37,7 +45,11 @@ pub(crate) struct ChromeSink<'t, W: Write> {
     wakes: HashMap<TaskId, Vec<Wake>>,
     /// Wakes whose waker has its slice, until the stay of whom it woke has been told.
     half_flows: HashMap<TaskId, (TaskId, u64)>,
-    last_system: Option<System>,
+    counters: Counters,
+    /// By CPU: its track, and where the last slice on it ended.
+    cpus: HashMap<u32, (Track, u64)>,
+    layers: Layers,
+    layer_tracks: HashMap<layers::Place, Track>,
 }
 
 /// What is remembered of a thread.
@@ -66,10 +78,6 @@ struct Wake {
     wakee_ns: Option<u64>,
 }
 
-fn name_of(names: &'static [(u64, &'static str)], value: u64) -> &'static str {
-    names.iter().find(|(v, _)| *v == value).map_or("unknown", |(_, n)| n)
-}
-
 impl<'t, W: Write> ChromeSink<'t, W> {
     pub(crate) fn new(
         trace: &'t Trace,
@@ -80,12 +88,6 @@ impl<'t, W: Write> ChromeSink<'t, W> {
         progress: &'t Progress,
     ) -> Self {
         let (start_ns, end_ns) = trace.span_ns().unwrap_or_default();
-        let mut exits = HashMap::new();
-        for event in Merge::of(trace, |kind| kind == Kind::Exit) {
-            if let Body::Exit(Exit { task, .. }) = event.body {
-                exits.entry(task).or_insert(event.ts_ns);
-            }
-        }
         Self {
             trace,
             processes,
@@ -97,13 +99,16 @@ impl<'t, W: Write> ChromeSink<'t, W> {
             done: Exported::default(),
             start_ns,
             end_ns,
-            exits,
+            exits: exits(trace),
             named_processes: HashSet::new(),
             named_threads: HashSet::new(),
             threads: HashMap::new(),
             wakes: HashMap::new(),
             half_flows: HashMap::new(),
-            last_system: None,
+            counters: Counters::new(trace),
+            cpus: HashMap::new(),
+            layers: Layers::default(),
+            layer_tracks: HashMap::new(),
         }
     }
 
@@ -114,6 +119,8 @@ impl<'t, W: Write> ChromeSink<'t, W> {
         for task in tasks {
             self.write_calls(task);
         }
+        let layers = std::mem::take(&mut self.layers);
+        layers.finish(|place, slice| self.write_layer(place, slice));
         self.progress.done();
         (self.events, self.done)
     }
@@ -148,17 +155,8 @@ impl<'t, W: Write> ChromeSink<'t, W> {
         }
         let process = self.processes.of(task);
         let real = self.trace.task(task);
-        if self.named_processes.insert(track.pid) {
-            let mut name = match self.processes.process_name_at(process, u64::MAX) {
-                Some(name) => self.trace.string(name).to_owned(),
-                None => format!("process {}", real.pid),
-            };
-            if track.pid != real.pid {
-                name = format!("{name} (pid {} again)", real.pid);
-            }
-            debug_assert_eq!(track.pid, self.tracks.pid(process));
-            self.metadata("process_name", track.pid, 0, &name);
-        }
+        debug_assert_eq!(track.pid, self.tracks.pid(process));
+        self.name_process(process);
         let name = match self.task_name(task, u64::MAX) {
             Some(name) => name.to_owned(),
             None => format!("thread {}", real.tid),
@@ -170,6 +168,20 @@ impl<'t, W: Write> ChromeSink<'t, W> {
             _ => format!("{name} {} {suffix}", real.tid),
         };
         self.metadata("thread_name", track.pid, track.tid, &name);
+    }
+
+    fn name_process(&mut self, process: ProcessId) {
+        let (pid, real) = (self.tracks.pid(process), self.processes.get(process).pid);
+        if self.named_processes.insert(pid) {
+            let mut name = match self.processes.process_name_at(process, u64::MAX) {
+                Some(name) => self.trace.string(name).to_owned(),
+                None => format!("process {real}"),
+            };
+            if pid != real {
+                name = format!("{name} (pid {real} again)");
+            }
+            self.metadata("process_name", pid, 0, &name);
+        }
     }
 
     fn metadata(&mut self, what: &str, pid: u32, tid: u32, name: &str) {
@@ -191,11 +203,6 @@ impl<'t, W: Write> ChromeSink<'t, W> {
             o.number("pid", track.pid.into()).number("tid", track.tid.into());
             o.micros("ts", ts).micros("dur", dur).object("args", args);
         });
-    }
-
-    /// A call belongs to the range that holds its entry.
-    fn selects_call(&self, at_ns: u64, task: TaskId) -> bool {
-        self.selection.touches((at_ns, at_ns)) && self.selection.shows(task)
     }
 
     /// Writes the calls of a thread that are complete, outer ones first.
@@ -235,20 +242,7 @@ impl<'t, W: Write> ChromeSink<'t, W> {
             if let Some(f) = function {
                 o.text("class", f.class.name());
             }
-            if let Some(bytes) = call.bytes {
-                o.number("bytes", bytes);
-            }
-            if let Some(copy) = call.copy {
-                o.text("copy", name_of(COPY_KINDS, copy));
-            }
-            for (key, value) in [("stream", call.stream), ("ptr", call.ptr), ("ptr2", call.ptr2)] {
-                if let Some(value) = value {
-                    o.address(key, value);
-                }
-            }
-            if let Some(result) = call.result {
-                o.signed("result", result);
-            }
+            write_arguments(call, o);
             if call.dur_ns.is_none() {
                 o.text("end", name_of(CALL_ENDS, call.end));
             }
@@ -275,11 +269,12 @@ impl<'t, W: Write> ChromeSink<'t, W> {
 
     /// Writes a state of a thread, later than all before it; says where it begins if anything of it is left.
     fn state(&mut self, task: TaskId, name: &str, span: (u64, u64), args: impl FnOnce(&mut Object)) -> Option<u64> {
-        let track = self.tracks.states(task).filter(|_| self.selection.shows(task))?;
+        let shown = self.selection.shows(task) && self.selection.takes_kind(Kind::Switch);
+        let track = self.tracks.states(task).filter(|_| shown)?;
         let span = self.selection.clip(span);
         let thread = self.threads.entry(task).or_default();
         let from_ns = span.0.max(thread.state_end_ns);
-        if span.1 <= from_ns {
+        if span.1 <= from_ns || span.1 - from_ns < self.selection.min_duration_ns {
             return None;
         }
         self.done.cut += u64::from(from_ns > span.0);
@@ -340,40 +335,45 @@ impl<'t, W: Write> ChromeSink<'t, W> {
         }
     }
 
-    fn system(&mut self, ts_ns: u64, now: &System) {
-        let before = self.last_system.replace(*now);
-        if !self.selection.touches((ts_ns, ts_ns)) {
+    fn counters(&mut self, event: &Event) {
+        let Some((kind, readings)) = self.counters.readings(event) else { return };
+        if !self.selection.takes_kind(kind) || !self.selection.touches((event.ts_ns, event.ts_ns)) {
             return;
         }
-        if let Some(before) = before {
-            let since = |pick: fn(&System) -> u64| pick(now).saturating_sub(pick(&before));
-            let (user, system, steal) = (since(|s| s.user_ns), since(|s| s.system_ns), since(|s| s.steal_ns));
-            let idle = since(|s| s.idle_ns).saturating_add(since(|s| s.iowait_ns));
-            let all = u128::from(user) + u128::from(system) + u128::from(steal) + u128::from(idle);
-            let share = |part: u64| u64::try_from(u128::from(part) * 100_000 / all.max(1)).unwrap_or(0);
-            for (name, part) in [("CPU user %", user), ("CPU system %", system), ("CPU stolen %", steal)] {
-                self.counter(name, ts_ns, |o| {
-                    o.thousandths("value", share(part));
-                });
-            }
-        }
-        let used = now.mem_total_bytes.saturating_sub(now.mem_available_bytes);
-        for (name, bytes) in [("memory used bytes", used), ("swap used bytes", now.swap_used_bytes)] {
-            self.counter(name, ts_ns, |o| {
-                o.number("value", bytes.min(1 << 53));
+        for Reading { name, thousandths } in readings {
+            self.counter(&name, event.ts_ns, |o| {
+                o.thousandths("value", thousandths);
             });
         }
-        self.counter("load, 1 minute", ts_ns, |o| {
-            o.thousandths("value", now.load1_milli);
+    }
+
+    /// Who was on a CPU, on the CPU's own track.
+    fn on_cpu(&mut self, run: &Run, span: (u64, u64)) {
+        let tracks = self.tracks;
+        let (track, last_ns) = *self.cpus.entry(run.cpu).or_insert_with(|| (tracks.fresh(), 0));
+        let from_ns = span.0.max(last_ns);
+        if span.1 <= from_ns {
+            return;
+        }
+        self.cpus.insert(run.cpu, (track, span.1));
+        self.name_machine();
+        if self.named_threads.insert(track.tid) {
+            self.metadata("thread_name", track.pid, track.tid, &format!("CPU {}", run.cpu));
+        }
+        let name = self.shown(run.task, run.start_ns);
+        let pid = self.trace.task(run.task).pid;
+        self.slice(track, "cpu", &name, (from_ns, span.1), |o| {
+            o.number("pid", pid.into());
         });
     }
 
     fn loss(&mut self, ts_ns: u64, cpu: u32, loss: &Loss) {
-        if !self.selection.touches((ts_ns, loss.to_ns)) {
+        if !self.selection.takes_kind(Kind::Loss) || !self.selection.touches((ts_ns, loss.to_ns)) {
             return;
         }
         let (probe, from, to) = (self.trace.string(loss.probe), self.since_start(ts_ns), self.since_start(loss.to_ns));
         let name = format!("lost: {probe}");
+        let host = host_of(self.trace, loss);
         self.note(&name, ts_ns, |o| {
             o.text("cause", name_of(LOSS_CAUSES, loss.cause));
             if let Some(count) = loss.count {
@@ -381,6 +381,9 @@ impl<'t, W: Write> ChromeSink<'t, W> {
             }
             if cpu != NO_CPU {
                 o.number("cpu", cpu.into());
+            }
+            if let Some(host) = &host {
+                o.text("host", host);
             }
             o.number("from_ns", from).number("to_ns", to);
         });
@@ -422,13 +425,15 @@ impl<W: Write> Sink for ChromeSink<'_, W> {
             self.progress.add(1 << 14);
         }
         match &event.body {
-            Body::Waking(w) if w.context == Some(0) && w.waker != TaskId(0) => {
+            Body::Waking(w)
+                if w.context == Some(0) && w.waker != TaskId(0) && self.selection.takes_kind(Kind::Waking) =>
+            {
                 let wake = Wake { at_ns: event.ts_ns, wakee: w.wakee, wakee_ns: None };
                 self.wakes.entry(w.waker).or_default().push(wake);
             }
-            Body::System(system) => self.system(event.ts_ns, system),
             Body::Loss(loss) => self.loss(event.ts_ns, event.cpu, loss),
-            _ => {}
+            Body::Range(_) | Body::Mark(_) | Body::Span(_) | Body::DeviceActivity(_) => self.layer(event),
+            _ => self.counters(event),
         }
     }
 
@@ -452,6 +457,9 @@ impl<W: Write> Sink for ChromeSink<'_, W> {
             }
         });
         let (_, shown_end_ns) = self.selection.clip((run.start_ns, end_ns));
+        if let Some(from_ns) = written {
+            self.on_cpu(run, (from_ns, shown_end_ns));
+        }
         let Some(wakes) = self.wakes.get_mut(&run.task) else { return };
         for wake in std::mem::take(wakes) {
             // A slice holds its first instant, not its last.
@@ -466,8 +474,19 @@ impl<W: Write> Sink for ChromeSink<'_, W> {
         }
     }
 
+    fn undivided(&mut self, part: &Undivided) {
+        self.state(part.task, "off-cpu", (part.from_ns, part.to_ns.unwrap_or(self.end_ns)), |o| {
+            if part.out_ns.is_none() {
+                o.text("began", "before this");
+            }
+            if part.to_ns.is_none() {
+                o.text("end", "unfinished");
+            }
+        });
+    }
+
     fn off_cpu(&mut self, stay: &OffCpu, cpus: &Cpus) {
-        let end_ns = stay.back.map_or(self.end_ns, |(_, at)| at);
+        let end_ns = stay.end_ns().unwrap_or(self.end_ns);
         let unfinished = stay.back.is_none();
         if stay.kind == OffKind::Throttled {
             self.state(stay.task, "throttled", (stay.out_ns, end_ns), |o| {
@@ -482,7 +501,7 @@ impl<W: Write> Sink for ChromeSink<'_, W> {
             // The idle task wakes nobody: it is only what was current.
             Waker::Task(TaskId(0)) => None,
             Waker::Task(task) => Some(self.shown(task, runnable_ns)),
-            Waker::Interrupt { context } => Some(format!("interrupt ({})", name_of(CONTEXTS, context))),
+            Waker::Interrupt { context, .. } => Some(format!("interrupt ({})", name_of(CONTEXTS, context))),
             Waker::Unknown => None,
         };
         self.state(stay.task, "blocked", (stay.out_ns, runnable_ns), |o| {
@@ -529,7 +548,7 @@ impl<W: Write> Sink for ChromeSink<'_, W> {
     }
 
     fn call(&mut self, span: &CallSpan) {
-        if self.selects_call(span.start_ns, span.call.task) {
+        if self.selection.shows_call(span.start_ns, Some(span.dur_ns()), span.call.task) {
             let known = span.spent.total_ns() > 0;
             let slice = Slice {
                 start_ns: span.start_ns,
@@ -545,7 +564,7 @@ impl<W: Write> Sink for ChromeSink<'_, W> {
     }
 
     fn unreturned(&mut self, at_ns: u64, call: &Call) {
-        if !self.selects_call(at_ns, call.task) {
+        if !self.selection.shows_call(at_ns, None, call.task) {
             return;
         }
         // Where the end cannot be known, none is claimed.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::export::Cut;
 use std::collections::BTreeMap;
 
 use ingero_format::catalog::{
@@ -75,7 +76,19 @@ fn slices<'e>(events: &'e [Value], category: &str) -> Vec<&'e Value> {
 }
 
 fn call(task: TaskId, func: FuncId, dur_ns: Option<u64>, end: u64) -> Call {
-    Call { task, func, dur_ns, end, result: None, ptr: None, ptr2: None, bytes: None, copy: None, stream: None }
+    Call {
+        task,
+        func,
+        dur_ns,
+        end,
+        result: None,
+        ptr: None,
+        ptr2: None,
+        bytes: None,
+        copy: None,
+        stream: None,
+        device: None,
+    }
 }
 
 fn name(f: &mut Fixture, ts: u64, task: TaskId, text: &str) {
@@ -227,18 +240,19 @@ fn a_task_that_was_renamed_says_so_where_it_matters() {
 #[test]
 fn counters_and_losses() {
     let system = |n: u64| System {
-        user_ns: n * 300,
-        system_ns: n * 100,
-        idle_ns: n * 500,
-        iowait_ns: 0,
-        steal_ns: n * 100,
-        mem_total_bytes: 1 << 40,
-        mem_available_bytes: 1 << 39,
-        swap_total_bytes: 0,
-        swap_used_bytes: u64::MAX,
-        load1_milli: 1_250,
-        load5_milli: 0,
-        load15_milli: 0,
+        user_ns: Some(n * 300),
+        system_ns: Some(n * 100),
+        idle_ns: Some(n * 500),
+        iowait_ns: Some(0),
+        steal_ns: Some(n * 100),
+        mem_total_bytes: Some(1 << 40),
+        mem_available_bytes: Some(1 << 39),
+        swap_total_bytes: Some(0),
+        swap_used_bytes: Some(u64::MAX - 1),
+        load1_milli: Some(1_250),
+        load5_milli: Some(0),
+        load15_milli: Some(0),
+        ..System::default()
     };
     let mut f = Fixture::new();
     f.push(0, NO_CPU, system(1));
@@ -246,7 +260,7 @@ fn counters_and_losses() {
     // A counter that falls is damage, not 2^64.
     f.push(2_000, NO_CPU, system(1));
     let probe = f.writer().string("sched_switch");
-    f.push(500, 3, Loss { to_ns: 700, probe, cause: 0, count: Some(5) });
+    f.push(500, 3, Loss { to_ns: 700, probe, cause: 0, count: Some(5), of_host: None });
     let (events, _) = exported(&f.finish());
     let counter = |name: &str| {
         let found = events.iter().filter(|e| e["ph"] == "C" && e["name"] == name);
@@ -276,7 +290,7 @@ fn rows_that_refer_to_nothing_do_no_harm() {
     let (events, _) = exported(&f.finish());
     assert!(events.iter().all(|e| e["ph"] != "X"), "{events:?}");
     // Every kind can be written and none stops the export.
-    assert_eq!(<Call as Event>::WIDTH, 12);
+    assert_eq!(<Call as Event>::WIDTH, 13);
 }
 
 #[test]
@@ -311,7 +325,7 @@ fn a_range_and_a_process_can_be_cut_out() {
     f.switch(11_000, 0, other, 1, main);
     let trace = f.finish();
     let window = ingero_replay::Window::parse(&trace, Some("2us"), Some("7us"), None).unwrap();
-    let selection = Selection::new(&trace, window, &[7]).unwrap();
+    let selection = Selection::new(&trace, window, &Cut { pids: vec![7], ..Cut::default() }).unwrap();
     let (events, done) = selected(&trace, &selection);
     assert_eq!((done.calls, done.flows), (1, 0), "the outer call began before, the other is of another process");
     let inner = slices(&events, "driver")[0];
@@ -319,5 +333,7 @@ fn a_range_and_a_process_can_be_cut_out() {
     let states = slices(&events, "state");
     assert_eq!(states.len(), 1);
     assert_eq!((ns(&states[0]["ts"]), ns(&states[0]["dur"])), (2_000, 5_000));
-    assert!(Selection::new(&trace, window, &[8]).unwrap_err().contains("no process 8"));
+    assert!(
+        Selection::new(&trace, window, &Cut { pids: vec![8], ..Cut::default() }).unwrap_err().contains("no process 8")
+    );
 }

@@ -32,26 +32,54 @@ impl Slots {
     }
 }
 
+/// How the event of a uprobe names and prints things.
+enum Wording {
+    /// The kernel's, with the addresses in front; `arg1` is the first argument, as `perf probe` has it.
+    Kernel { returns: bool },
+    /// bpftrace's: its provider tells entry and return apart, `arg0` is the first argument.
+    Bpftrace { returns: bool },
+}
+
+impl Wording {
+    /// Of a name like `uretprobe:/usr/lib/libcuda.so.1:cuInit`, or the short forms `u` and `ur`.
+    fn of_bpftrace(name: &[u8]) -> Option<Self> {
+        let at = memchr::memchr(b':', name)?;
+        match &name[..at] {
+            // A group of tracefs may have the same name; a path or a library stands between in bpftrace's alone.
+            b"uprobe" | b"u" => memchr::memchr(b':', &name[at + 1..]).map(|_| Self::Bpftrace { returns: false }),
+            b"uretprobe" | b"ur" => memchr::memchr(b':', &name[at + 1..]).map(|_| Self::Bpftrace { returns: true }),
+            _ => None,
+        }
+    }
+}
+
 /// Reads the text of a uprobe's event; `None` where it has another form.
-pub(crate) fn parse_probe(body: &[u8]) -> Option<Probe> {
-    let inside = body.strip_prefix(b"(")?;
-    let end = memchr::memchr(b')', inside)?;
-    let returns = memchr::memmem::find(&inside[..end], b"<-").is_some();
-    let fields = inside[end + 1..].split(|b| *b == b' ').filter_map(|field| {
+pub(crate) fn parse_probe(name: &[u8], body: &[u8]) -> Option<Probe> {
+    let (wording, fields) = match Wording::of_bpftrace(name) {
+        Some(wording) => (wording, body),
+        None => {
+            let inside = body.strip_prefix(b"(")?;
+            let end = memchr::memchr(b')', inside)?;
+            let returns = memchr::memmem::find(&inside[..end], b"<-").is_some();
+            (Wording::Kernel { returns }, &inside[end + 1..])
+        }
+    };
+    let fields = fields.split(|b| *b == b' ').filter_map(|field| {
         let at = memchr::memchr(b'=', field)?;
         Some((&field[..at], word(&field[at + 1..])?))
     });
+    let (Wording::Kernel { returns } | Wording::Bpftrace { returns }) = wording;
     if returns {
         // A result is an int: the upper half of its register means nothing.
         let is_result = |name: &[u8]| matches!(name, b"rc" | b"ret" | b"retval" | b"arg1");
         let result = fields.into_iter().find(|(name, _)| is_result(name)).map(|(_, v)| i64::from(v as u32 as i32));
         return Some(Probe::Return(result));
     }
+    let first = u64::from(matches!(wording, Wording::Kernel { .. }));
     let mut slots = Slots::default();
     for (name, value) in fields {
         let place = match name {
-            // perf probe counts from 1
-            [b'a', b'r', b'g', n @ ..] => digits(n).filter(|d| d.1.is_empty()).and_then(|d| d.0.checked_sub(1)),
+            [b'a', b'r', b'g', n @ ..] => digits(n).filter(|d| d.1.is_empty()).and_then(|d| d.0.checked_sub(first)),
             [b'a', n @ ..] => digits(n).filter(|d| d.1.is_empty()).map(|d| d.0),
             _ => None,
         };
@@ -67,10 +95,16 @@ pub(crate) fn parse_probe(body: &[u8]) -> Option<Probe> {
 pub(crate) fn function_of_event(name: &[u8]) -> Option<usize> {
     let name = memchr::memrchr(b':', name).map_or(name, |at| &name[at + 1..]);
     let number = |symbol: &[u8]| FUNCTIONS.iter().position(|f| f.symbol.as_bytes() == symbol);
-    number(name).or_else(|| {
+    let ended = |name: &[u8]| {
         let endings = [&b"_ret"[..], b"__return", b"_return", b"_exit", b"_entry", b"_enter"];
-        endings.iter().find_map(|ending| number(name.strip_suffix(*ending)?))
-    })
+        number(name).or_else(|| endings.iter().find_map(|ending| number(name.strip_suffix(*ending)?)))
+    };
+    // Of several events of one name, of copies of a library, perf probe numbers all but the first.
+    let numbered = || {
+        let at = memchr::memrchr(b'_', name)?;
+        digits(&name[at + 1..]).filter(|d| d.1.is_empty()).and_then(|_| ended(&name[..at]))
+    };
+    ended(name).or_else(numbered)
 }
 
 /// A call that has been entered and not been left.
@@ -110,6 +144,7 @@ impl OpenCall {
             bytes,
             copy: of(|f| f.copy),
             stream: of(|f| f.stream),
+            device: None,
         };
         (self.ts_ns, self.cpu, call)
     }
@@ -181,6 +216,7 @@ impl CallStack {
                     bytes: None,
                     copy: None,
                     stream: None,
+                    device: None,
                 };
                 rows.push((at.0, at.1, call));
             }
@@ -203,6 +239,7 @@ mod tests {
 
     #[test]
     fn entries_and_returns() {
+        let parse_probe = |body: &[u8]| parse_probe(b"probe_libcuda:cuMemAlloc_v2", body);
         let entry = parse_probe(b"(0x7fee9fc70d20) a0=0x7feb9be00000 a1=5 arg3=0x32000 name=\"x\" a99=1");
         let Some(Probe::Entry(slots)) = entry else { panic!("{entry:?}") };
         assert_eq!(slots.0[..4], [Some(0x7feb_9be0_0000), Some(5), Some(0x32000), None]);
@@ -215,6 +252,24 @@ mod tests {
     }
 
     #[test]
+    fn entries_and_returns_as_bpftrace_names_them() {
+        for (entry, leave) in [("uprobe", "uretprobe"), ("u", "ur")] {
+            let entry = format!("{entry}:/usr/lib/libcuda.so.1:cuMemAlloc_v2");
+            let Some(Probe::Entry(slots)) = parse_probe(entry.as_bytes(), b"arg0=0x7f arg1=5 a3=4") else {
+                panic!("{entry}")
+            };
+            assert_eq!(slots.0[..4], [Some(0x7f), Some(5), None, Some(4)]);
+            assert_eq!(parse_probe(entry.as_bytes(), b""), Some(Probe::Entry(Slots::default())));
+            let leave = format!("{leave}:/usr/lib/libcuda.so.1:cuMemAlloc_v2");
+            assert_eq!(parse_probe(leave.as_bytes(), b"retval=2"), Some(Probe::Return(Some(2))));
+            assert_eq!(parse_probe(leave.as_bytes(), b""), Some(Probe::Return(None)));
+            assert_eq!(function_of_event(entry.as_bytes()), function_number("cuMemAlloc_v2"));
+        }
+        // A group of tracefs of that name is the kernel's.
+        assert_eq!(parse_probe(b"u:cuInit", b"(0x1) arg1=5"), parse_probe(b"cuInit", b"(0x1) a0=5"));
+    }
+
+    #[test]
     fn event_names() {
         let malloc = function_number("cudaMalloc");
         for name in
@@ -223,7 +278,11 @@ mod tests {
             assert_eq!(function_of_event(name.as_bytes()), malloc, "{name}");
         }
         assert_eq!(function_of_event(b"cuMemAlloc_v2_ret"), function_number("cuMemAlloc_v2"));
-        assert_eq!(function_of_event(b"malloc"), None);
+        assert_eq!(function_of_event(b"probe_libcuda:cuMemAlloc_v2_1"), function_number("cuMemAlloc_v2"));
+        assert_eq!(function_of_event(b"cudaMalloc__return_12"), malloc);
+        for name in [&b"malloc"[..], b"malloc_1", b"cudaMalloc_", b"cudaMalloc_x1"] {
+            assert_eq!(function_of_event(name), None);
+        }
     }
 
     const TASK: TaskId = TaskId(1);
@@ -254,7 +313,7 @@ mod tests {
         let call = |symbol: &str, text: &str| {
             let mut stack = CallStack::default();
             let mut rows = Vec::new();
-            let Some(Probe::Entry(slots)) = parse_probe(text.as_bytes()) else { panic!("{text}") };
+            let Some(Probe::Entry(slots)) = parse_probe(b"x", text.as_bytes()) else { panic!("{text}") };
             stack.enter(TASK, function_number(symbol).unwrap(), FuncId(0), (1, 0), slots, &mut rows);
             stack.leave(TASK, FuncId(0), (3, 0), Some(0), &mut rows);
             rows[0].2

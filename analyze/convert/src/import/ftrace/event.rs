@@ -13,6 +13,15 @@ pub(crate) struct Named<'a> {
     pub(crate) comm: &'a [u8],
 }
 
+/// Flags of a page allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gfp<'a> {
+    /// As the kernel prints them, joined by `|`.
+    Names(&'a [u8]),
+    /// As the kernel that recorded them has them.
+    Bits(u64),
+}
+
 /// A kernel event that has a table in the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KernelEvent<'a> {
@@ -25,7 +34,7 @@ pub(crate) enum KernelEvent<'a> {
     Exec { file: &'a [u8], tid: u32, old_tid: u32 },
     Exit { task: Named<'a>, group_dead: Option<u64> },
     Rename { tid: u32, name: &'a [u8] },
-    PageAlloc { pfn: Option<u64>, order: u64, migratetype: Option<u64>, gfp_flags: &'a [u8] },
+    PageAlloc { pfn: Option<u64>, order: u64, migratetype: Option<u64>, gfp_flags: Gfp<'a> },
     BlockIssue { dev: u64, rwbs: &'a [u8], bytes: u64, sector: u64, comm: &'a [u8] },
     BlockComplete { dev: u64, rwbs: &'a [u8], bytes: u64, sector: u64, error: i64 },
 }
@@ -234,7 +243,7 @@ fn parse_page_alloc(body: &[u8]) -> Option<KernelEvent<'_>> {
         pfn: (pfn != 0).then_some(pfn).filter(|p| *p != u64::MAX),
         order,
         migratetype,
-        gfp_flags: f.0,
+        gfp_flags: Gfp::Names(f.0),
     })
 }
 
@@ -378,12 +387,12 @@ mod tests {
                 pfn: Some(0x1941ac),
                 order: 2,
                 migratetype: Some(2),
-                gfp_flags: b"GFP_USER|__GFP_COMP"
+                gfp_flags: Gfp::Names(b"GFP_USER|__GFP_COMP")
             })
         );
         assert_eq!(
             parse("mm_page_alloc", "page=          (null) pfn=0 order=9 migratetype=-1 gfp_flags=none"),
-            Some(KernelEvent::PageAlloc { pfn: None, order: 9, migratetype: None, gfp_flags: b"none" })
+            Some(KernelEvent::PageAlloc { pfn: None, order: 9, migratetype: None, gfp_flags: Gfp::Names(b"none") })
         );
         assert_eq!(
             parse("block_rq_issue", "254,3 RA 16384 () 18278984 + 32 be,0,4 [s[h]"),

@@ -7,51 +7,27 @@
 //! each thread stands as a process of its own, and the key `threads` says so.
 
 mod call;
-mod event;
+pub(super) mod event;
 mod gfp;
 mod header;
 mod life;
-mod line;
-mod pass;
-mod rows;
+pub(super) mod line;
+pub(super) mod pass;
+pub(super) mod rows;
 mod state;
 mod text;
 
-use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufWriter, Read};
 use std::path::Path;
 
-use ingero_format::{Totals, TraceWriter, WriterOptions};
+use ingero_format::{TraceWriter, WriterOptions};
 
+use super::{ImportOptions, Imported};
 use crate::error::Error;
 use crate::input::{Input, Progress};
 use crate::output::PendingFile;
 use pass::{Census, Pass, Refusal};
 use rows::{FileRows, NoRows, Rows};
-
-/// How to import.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ImportOptions {
-    /// Overwrite an output that exists.
-    pub force: bool,
-    /// Count lines that cannot be read instead of giving up at the first.
-    pub keep_going: bool,
-    /// Show how far it is.
-    pub progress: bool,
-}
-
-/// What an import did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Imported {
-    /// What the file holds.
-    pub totals: Totals,
-    /// Lines of the text that were an event.
-    pub event_lines: u64,
-    /// Events that the format has no place for, by name.
-    pub ignored: BTreeMap<String, u64>,
-    /// What whoever reads the file should know, one sentence each.
-    pub notes: Vec<String>,
-}
 
 /// Longest line that is read: no event prints more.
 const MAX_LINE: u64 = 1 << 16;
@@ -74,7 +50,14 @@ pub fn import(input: &Input, output: &Path, options: ImportOptions) -> Result<Im
     let (rows, _) = read(input, Pass::new(FileRows::new(writer), Some(&census)), options, "writing", &trace)?;
     let (_, totals) = rows.writer.finish().map_err(trace)?;
     pending.publish()?;
-    Ok(Imported { totals, event_lines: census.event_lines, notes: notes(&census), ignored: census.ignored })
+    Ok(Imported {
+        damaged: 0,
+        totals,
+        records: census.event_lines,
+        unit: "lines",
+        notes: notes(&census),
+        ignored: census.ignored,
+    })
 }
 
 /// Runs a pass over the whole text.
@@ -148,7 +131,7 @@ fn skip_rest(text: &mut dyn BufRead, line: &[u8]) -> io::Result<()> {
 
 fn not_ftrace(path: &Path, line: &[u8]) -> Error {
     let problem = format!(
-        "is not ftrace text: expected the trace file of tracefs or the output of trace-cmd report, found {:?}",
+        "is not ftrace text: expected the trace file of tracefs or the output of trace-cmd report or perf script, found {:?}",
         excerpt(line)
     );
     Error::Input { path: path.to_owned(), problem }
@@ -166,7 +149,7 @@ fn excerpt(line: &[u8]) -> String {
 
 fn meta(census: &Census) -> Vec<(String, String)> {
     let mut meta = vec![
-        ("source".to_owned(), "ftrace".to_owned()),
+        ("source".to_owned(), if census.is_perf { "perf script" } else { "ftrace" }.to_owned()),
         ("sampled".to_owned(), "false".to_owned()),
         ("gfp_bits".to_owned(), "by name, numbered as in Linux 6.18".to_owned()),
     ];
@@ -211,7 +194,7 @@ fn notes(census: &Census) -> Vec<String> {
     if unknown > 0 && !census.has_groups {
         notes.push(format!(
             "the text does not tell the process of {unknown} threads: each stands as a process of its own; \
-             record with: echo 1 > options/record-tgid"
+             record with: echo 1 > options/record-tgid, or print with: perf script -F +pid"
         ));
     }
     notes

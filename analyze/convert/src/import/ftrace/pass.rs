@@ -4,21 +4,22 @@ use std::collections::{BTreeMap, HashMap};
 
 use ingero_format::Task;
 use ingero_format::catalog::{
-    BlockComplete, BlockIssue, END_OPEN, END_SKIPPED, END_THREAD_EXIT, Exec, Exit, Fork, LOSS_CAUSES, Loss, NO_CPU,
-    Name, PageAlloc, Process, Switch, TaskId, Wakeup, WakeupNew, Waking,
+    BlockComplete, BlockIssue, END_OPEN, END_SKIPPED, END_THREAD_EXIT, Exec, Exit, Fork, LOSS_CAUSES, Loss, Mapping,
+    NO_CPU, Name, PageAlloc, Process, Switch, TaskId, Wakeup, WakeupNew, Waking,
 };
 
 use super::call::{CallRow, Probe, function_of_event, parse_probe};
-use super::event::{KernelEvent, KernelName, Named};
+use super::event::{Gfp, KernelEvent, KernelName, Named};
 use super::gfp::GfpFlags;
 use super::header::Header;
 use super::life::{Groups, Life, Lives};
-use super::line::{EventLine, Line, parse_line};
+use super::line::{ENDING, EventLine, Line, parse_line};
 use super::rows::Rows;
 use super::state::is_dead;
 use super::text::{COMM_MAX, escaped};
 
 /// Numbers of `NAME_SOURCES`.
+const NAME_START: u64 = 0;
 const NAME_FORK: u64 = 1;
 const NAME_EXEC: u64 = 2;
 const NAME_RENAME: u64 = 3;
@@ -45,6 +46,8 @@ pub(crate) struct Census {
     pub(crate) has_renames: bool,
     /// Flags of page allocations that this version has no bit for, with the bits they got.
     pub(crate) own_gfp: Vec<(String, u32)>,
+    /// Whether `perf script` printed the text.
+    pub(crate) is_perf: bool,
     /// First and last instant.
     pub(crate) span_ns: Option<(u64, u64)>,
 }
@@ -77,17 +80,40 @@ enum Meaning {
     Unknown,
 }
 
+/// Where a process has a file mapped as code.
+pub(crate) struct Mapped<'a> {
+    pub(crate) start: u64,
+    pub(crate) bytes: u64,
+    pub(crate) offset: u64,
+    pub(crate) build_id: Option<&'a [u8]>,
+}
+
 /// What a CPU's stream has shown.
 #[derive(Default, Clone, Copy)]
 struct CpuStream {
     last_ns: Option<u64>,
     /// A loss that ends with the CPU's next event.
     lost: Option<Option<u64>>,
+    /// The thread that its last switch put on it, where nothing was lost since.
+    on_cpu: Option<u32>,
+}
+
+impl CpuStream {
+    /// Loses more; of an unknown number the sum is unknown.
+    fn lose(&mut self, count: Option<u64>) {
+        self.lost = Some(match (self.lost.take(), count) {
+            (None, count) => count,
+            (Some(Some(before)), Some(count)) => Some(before.saturating_add(count)),
+            (Some(_), _) => None,
+        });
+    }
 }
 
 /// A pass under way.
 pub(crate) struct Pass<'k, R: Rows> {
     pub(crate) rows: R,
+    /// Who loses what a CPU lost.
+    ring: &'static str,
     known: Option<&'k Census>,
     census: Census,
     lives: Lives,
@@ -106,6 +132,7 @@ impl<'k, R: Rows> Pass<'k, R> {
     pub(crate) fn new(rows: R, known: Option<&'k Census>) -> Self {
         Self {
             rows,
+            ring: "ftrace",
             known,
             census: Census::default(),
             lives: Lives::default(),
@@ -117,21 +144,24 @@ impl<'k, R: Rows> Pass<'k, R> {
         }
     }
 
+    /// With another ring than that of ftrace.
+    pub(crate) fn of_ring(self, ring: &'static str) -> Self {
+        Self { ring, ..self }
+    }
+
     /// Takes one line, without its end.
     pub(crate) fn line(&mut self, text: &[u8]) -> Result<(), Refusal> {
         match parse_line(text)? {
             Line::Event(line) => self.event(&line),
-            Line::Lost(cpu, count) => {
-                if let Some(stream) = self.stream(cpu) {
-                    let before = stream.lost.take();
-                    stream.lost = Some(match (before, count) {
-                        (None, count) => count,
-                        (Some(Some(before)), Some(count)) => Some(before.saturating_add(count)),
-                        (Some(_), _) => None,
-                    });
+            Line::Lost(NO_CPU, count) => self.lost_somewhere("bpftrace", count),
+            Line::Lost(cpu, count) => match self.stream(cpu) {
+                Some(stream) => {
+                    stream.lose(count);
+                    Ok(())
                 }
-                Ok(())
-            }
+                // No machine has a CPU of that number; what was lost was lost all the same.
+                None => self.lost_somewhere(self.ring, count),
+            },
             Line::Stack => {
                 *self.unknown.entry(b"stack trace".to_vec()).or_default() += 1;
                 Ok(())
@@ -172,7 +202,7 @@ impl<'k, R: Rows> Pass<'k, R> {
         for (cpu, stream) in std::mem::take(&mut self.cpus).into_iter().enumerate() {
             if let Some(count) = stream.lost {
                 let cpu = u32::try_from(cpu).unwrap_or(NO_CPU);
-                self.loss(stream.last_ns.unwrap_or(first_ns), last_ns, cpu, "ftrace", count)?;
+                self.loss(stream.last_ns.unwrap_or(first_ns), last_ns, cpu, self.ring, count)?;
             }
         }
         if let Some((held, written)) = self.census.header.entries {
@@ -202,7 +232,109 @@ impl<'k, R: Rows> Pass<'k, R> {
         Ok((self.rows, self.census))
     }
 
-    fn event(&mut self, line: &EventLine) -> Result<(), Refusal> {
+    /// Takes a kernel event that was read elsewhere: of the line its time, place and task count.
+    pub(crate) fn told(&mut self, line: &EventLine, event: KernelEvent) -> Result<(), Refusal> {
+        let at = (line.ts_ns, line.cpu);
+        self.arrive(at)?;
+        let current = self.current(line)?;
+        self.kernel_event(at, line, current, event)
+    }
+
+    /// Counts an event that the format has no place for.
+    pub(crate) fn unplaced(&mut self, at: At, name: &[u8]) -> Result<(), Refusal> {
+        self.arrive(at)?;
+        self.leave_out(name);
+        Ok(())
+    }
+
+    /// Takes what is said of a thread beside the events: its process, and its name from `ts_ns` on, or
+    /// from the first event where it was noted before them.
+    pub(crate) fn comm(
+        &mut self,
+        ts_ns: Option<u64>,
+        (pid, tid): (u32, u32),
+        comm: &[u8],
+        executes: bool,
+    ) -> Result<(), Refusal> {
+        self.task(tid, None)?;
+        if let Some(number) = self.lives.get(tid).map(|l| l.number) {
+            self.lives.learn(number, pid);
+        }
+        let first_ns = self.known.and_then(|k| k.span_ns).map_or(0, |span| span.0);
+        let source = match (ts_ns, executes) {
+            (None, _) => NAME_START,
+            (_, true) => NAME_EXEC,
+            (_, false) => NAME_RENAME,
+        };
+        self.name((ts_ns.unwrap_or(first_ns), NO_CPU), tid, comm, source)
+    }
+
+    /// Takes a birth that was noted before the first event: it tells the thread's process and who made that, and is no event.
+    pub(crate) fn born_before(&mut self, parent: u32, child: u32, thread: bool) -> Result<(), Refusal> {
+        self.task(parent, None)?;
+        let made_by = self.lives.get(parent).map(|l| (l.number, l.pid));
+        let task = self.task(child, None)?;
+        let Some((number, pid)) = self.lives.get(child).map(|l| (l.number, l.pid)) else { return Ok(()) };
+        match made_by {
+            Some((parent, _)) if thread => self.lives.learn_as(number, parent),
+            _ if !thread => self.lives.learn(number, child),
+            _ => {}
+        }
+        if let Some(life) = self.lives.get(child) {
+            life.parent_pid = made_by.map(|(_, pid)| pid);
+        }
+        if pid == child && !thread {
+            let first_ns = self.known.and_then(|k| k.span_ns).map_or(0, |span| span.0);
+            let parent_pid = made_by.map(|(_, pid)| u64::from(pid));
+            self.rows.push(first_ns, NO_CPU, &Process { task, parent_pid, exe: None, args: None, followed: 0 })?;
+        }
+        Ok(())
+    }
+
+    /// Takes a file that a process has mapped as code: since `ts_ns`, or since before the first event.
+    pub(crate) fn mapped(&mut self, ts_ns: Option<u64>, pid: u32, at: Mapped, file: &[u8]) -> Result<(), Refusal> {
+        let first_ns = self.known.and_then(|k| k.span_ns).map_or(0, |span| span.0);
+        let task = self.task(pid, None)?;
+        let hex = |id: &[u8]| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let build_id = at.build_id.filter(|id| !id.is_empty()).map(|id| self.rows.string(&hex(id)));
+        let file = self.rows.string(&escaped(file));
+        let mapping = Mapping { task, start: at.start, bytes: at.bytes, offset: at.offset, file, build_id };
+        Ok(self.rows.push(ts_ns.unwrap_or(first_ns), NO_CPU, &mapping)?)
+    }
+
+    /// Takes a loss of `count` events; of a CPU that the ring names, or that is not known.
+    pub(crate) fn lost(&mut self, cpu: Option<u32>, count: u64) -> Result<(), Refusal> {
+        match cpu.and_then(|cpu| self.stream(cpu)) {
+            Some(stream) => {
+                stream.lose(Some(count));
+                Ok(())
+            }
+            None => self.lost_somewhere(self.ring, Some(count)),
+        }
+    }
+
+    /// Takes a loss of which nothing is known but who lost how much.
+    fn lost_somewhere(&mut self, who: &str, count: Option<u64>) -> Result<(), Refusal> {
+        self.cpus.iter_mut().for_each(|stream| stream.on_cpu = None);
+        let span = self.census.span_ns.or(self.known.and_then(|k| k.span_ns)).unwrap_or_default();
+        self.loss(span.0, span.1, NO_CPU, who, Some(count.unwrap_or(0)))
+    }
+
+    fn leave_out(&mut self, name: &[u8]) {
+        // As many as a kernel has, and more; a text that has more names than that is told of in sum.
+        const NAMES: usize = 4096;
+        let known = self.unknown.len() < NAMES || self.unknown.contains_key(name);
+        let name = if known { name } else { b"(other names)" };
+        match self.unknown.get_mut(name) {
+            Some(count) => *count += 1,
+            None => {
+                self.unknown.insert(name.to_vec(), 1);
+            }
+        }
+    }
+
+    /// Takes an event with its text.
+    pub(crate) fn event(&mut self, line: &EventLine) -> Result<(), Refusal> {
         let at = (line.ts_ns, line.cpu);
         let meaning = self.meaning(line.name);
         // What the event says is read first: a line that cannot be read leaves no trace behind.
@@ -218,24 +350,31 @@ impl<'k, R: Rows> Pass<'k, R> {
             ),
             Meaning::Function(number) => Read::Probe(
                 number,
-                parse_probe(line.body).ok_or_else(|| {
+                parse_probe(line.name, line.body).ok_or_else(|| {
                     Refusal::Line(format!("{} is not (0x…) a0=… or (0x… <- 0x…)", escaped(line.name)))
                 })?,
             ),
             Meaning::Unknown => Read::Unknown,
         };
         self.arrive(at)?;
+        // Who is ending, the event says itself or the switch before it.
+        let tid = match &read {
+            _ if line.tid != ENDING => Some(line.tid),
+            Read::Kernel(KernelEvent::Switch { prev, .. }) => Some(prev.tid),
+            Read::Kernel(KernelEvent::Exit { task, .. }) => Some(task.tid),
+            _ => self.stream(line.cpu).and_then(|stream| stream.on_cpu),
+        };
+        let Some(tid) = tid else {
+            self.leave_out(line.name);
+            return Ok(());
+        };
+        let line = &EventLine { tid, ..*line };
         let current = self.current(line)?;
         match read {
             Read::Kernel(event) => self.kernel_event(at, line, current, event),
             Read::Probe(number, probe) => self.probe_event(at, line.tid, number, probe),
             Read::Unknown => {
-                match self.unknown.get_mut(line.name) {
-                    Some(count) => *count += 1,
-                    None => {
-                        self.unknown.insert(line.name.to_vec(), 1);
-                    }
-                }
+                self.leave_out(line.name);
                 Ok(())
             }
         }
@@ -275,7 +414,8 @@ impl<'k, R: Rows> Pass<'k, R> {
         let Some(stream) = self.stream(at.1) else { return Ok(()) };
         let last_ns = stream.last_ns.replace(at.0);
         if let Some(count) = stream.lost.take() {
-            self.loss(last_ns.unwrap_or(first_ns), at.0, at.1, "ftrace", count)?;
+            stream.on_cpu = None;
+            self.loss(last_ns.unwrap_or(first_ns), at.0, at.1, self.ring, count)?;
         }
         Ok(())
     }
@@ -283,12 +423,13 @@ impl<'k, R: Rows> Pass<'k, R> {
     fn loss(&mut self, from_ns: u64, to_ns: u64, cpu: u32, probe: &str, count: Option<u64>) -> Result<(), Refusal> {
         debug_assert_eq!(LOSS_CAUSES[7].1, "source-lost");
         let probe = self.rows.string(probe);
-        let loss = Loss { to_ns: to_ns.max(from_ns), probe, cause: CAUSE_SOURCE_LOST, count };
+        let loss = Loss { to_ns: to_ns.max(from_ns), probe, cause: CAUSE_SOURCE_LOST, count, of_host: None };
         Ok(self.rows.push(from_ns, cpu, &loss)?)
     }
 
     /// The task whose line it is, with what its columns say of it.
     fn current(&mut self, line: &EventLine) -> Result<TaskId, Refusal> {
+        self.census.is_perf |= line.is_perf;
         let id = self.task(line.tid, None)?;
         if line.tid == 0 {
             return Ok(id);
@@ -388,6 +529,9 @@ impl<'k, R: Rows> Pass<'k, R> {
                     throttled: None,
                 };
                 self.rows.push(at.0, at.1, &switch)?;
+                if let Some(stream) = self.stream(at.1) {
+                    stream.on_cpu = Some(next.tid);
+                }
                 if is_dead(prev_state)
                     && let Some(life) = self.lives.get(prev.tid)
                 {
@@ -398,7 +542,11 @@ impl<'k, R: Rows> Pass<'k, R> {
             }
             KernelEvent::Waking { wakee, target_cpu } => {
                 let wakee = self.named(at, wakee)?;
-                self.rows.push(at.0, at.1, &Waking { waker: current, wakee, target_cpu, context: line.context })?;
+                self.rows.push(
+                    at.0,
+                    at.1,
+                    &Waking { waker: current, wakee, target_cpu, context: line.context, source: None, irq: None },
+                )?;
             }
             KernelEvent::Wakeup { wakee, target_cpu } => {
                 let wakee = self.named(at, wakee)?;
@@ -438,7 +586,10 @@ impl<'k, R: Rows> Pass<'k, R> {
                 self.name(at, tid, name, NAME_RENAME)?;
             }
             KernelEvent::PageAlloc { pfn, order, migratetype, gfp_flags } => {
-                let gfp_flags = self.gfp.bits(gfp_flags).ok_or("gfp_flags= is no list of names joined by |")?;
+                let gfp_flags = match gfp_flags {
+                    Gfp::Names(names) => self.gfp.bits(names).ok_or("gfp_flags= is no list of names joined by |")?,
+                    Gfp::Bits(bits) => bits,
+                };
                 self.rows.push(at.0, at.1, &PageAlloc { task: current, pfn, order, gfp_flags, migratetype })?;
             }
             KernelEvent::BlockIssue { dev, rwbs, bytes, sector, comm } => {

@@ -3,6 +3,7 @@
 //! Viewers know a track by process id and thread id alone. The first life of an id keeps it; a
 //! later one, and every track that is no thread, gets a number above all that Linux hands out.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 
 use ingero_format::Trace;
@@ -26,6 +27,7 @@ pub(crate) struct Tracks {
     processes: Vec<u32>,
     machine: u32,
     losses: Track,
+    numbers: RefCell<Numbers>,
 }
 
 struct Numbers {
@@ -67,7 +69,7 @@ impl Tracks {
         }
         let tasks = calls.into_iter().map(|t| (t, Track { pid: t.pid, tid: numbers.own() })).collect();
         let losses = Track { pid: machine, tid: numbers.own() };
-        Self { tasks, processes: pids, machine, losses }
+        Self { tasks, processes: pids, machine, losses, numbers: RefCell::new(numbers) }
     }
 
     /// The track of a task's calls.
@@ -88,6 +90,16 @@ impl Tracks {
     /// The process that stands for the whole machine.
     pub(crate) fn machine(&self) -> u32 {
         self.machine
+    }
+
+    /// A track of the machine that no other has.
+    pub(crate) fn fresh(&self) -> Track {
+        Track { pid: self.machine, tid: self.numbers.borrow_mut().own() }
+    }
+
+    /// A track of a process that no other has.
+    pub(crate) fn fresh_in(&self, process: ProcessId) -> Track {
+        Track { pid: self.pid(process), ..self.fresh() }
     }
 
     /// The track that says what the recording lost.

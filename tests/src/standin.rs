@@ -18,8 +18,12 @@ pub struct Standin {
     pub libcuda: PathBuf,
     /// The program with known calls; run it without arguments to see its modes.
     pub program: PathBuf,
+    /// The program whose runs have one known cause of lost time each.
+    pub scenes: PathBuf,
     /// The program that loads a runtime late, by path.
     pub late: PathBuf,
+    /// The program with known calls of NCCL and NVTX.
+    pub comms: PathBuf,
     /// `program` with the runtime linked statically.
     pub program_static: PathBuf,
     /// `program_static` without symbols.
@@ -71,11 +75,16 @@ pub fn standin() -> Standin {
         }
         path
     };
+    for library in ["libnccl.so.2", "libnvToolsExt.so.1"] {
+        file(library);
+    }
     Standin {
         libcuda: file("libcuda.so.1"),
         libcudart: file("libcudart.so.13"),
         program: file("standin"),
+        scenes: file("standin-scenes"),
         late: file("standin-late"),
+        comms: file("standin-comms"),
         program_static: file("standin-static"),
         program_stripped: file("standin-stripped"),
         dir,

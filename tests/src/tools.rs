@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::process::{Run, run};
 
 /// Packages whose programs are tested.
-const PACKAGES: &[&str] = &["ingero-record", "ingero-analyze", "ingero-replay", "ingero-convert"];
+const PACKAGES: &[&str] = &["ingero-record", "ingero-analyze", "ingero-replay", "ingero-convert", "ingero-mcp"];
 
 /// Folder of Cargo's outputs.
 #[must_use]

@@ -19,8 +19,9 @@ fn convert(recording: &Recording, format: &str, name: &str) -> PathBuf {
 }
 
 const COMPLAINTS: &str = "select name, value from stats where severity in ('error', 'data_loss') and value > 0";
+/// Sentences about causes may begin with a function's name.
 const SLICES: &str = "select name, count(*) from slice \
-     where name glob 'cu[A-Z]*' or name glob 'cuda[A-Z]*' group by name order by name";
+     where (name glob 'cu[A-Z]*' or name glob 'cuda[A-Z]*') and name not glob '* *' group by name order by name";
 
 /// Slices by symbol as Perfetto sees them, and no complaint of its importer.
 fn slices(trace: &Path) -> BTreeMap<String, u64> {

@@ -29,10 +29,7 @@ fn assert_somebody(analysis: &Analysis, process: &Process) {
 fn a_library_in_another_mount_namespace() {
     let standin = standin();
     let script = format!(
-        // The copy is unknown until it is mapped. A program that calls within the milliseconds that it then takes to attach
-        // is ahead of the recorder; this one waits, as programs that load a GPU's libraries do for longer.
-        "exec unshare --mount sh -c 'mount -t tmpfs tmpfs /mnt && cp -r {} /mnt/there && \
-         (sleep 1; echo go) | /mnt/there/standin wait loop 50'",
+        "exec unshare --mount sh -c 'mount -t tmpfs tmpfs /mnt && cp -r {} /mnt/there && /mnt/there/standin loop 50'",
         standin.dir.display()
     );
     record_with(&[], &shell(&script), &[]).assert_exact();

@@ -46,14 +46,11 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Begins to look for the most that is taken from here on.
-pub(crate) fn begin() -> usize {
+/// Runs something; what it took at most beyond what was taken before.
+pub(crate) fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let now = NOW.load(Ordering::Relaxed);
-    PEAK.store(now, Ordering::Relaxed);
-    now
-}
-
-/// The most that was taken since `begin` returned `base`.
-pub(crate) fn peak(base: usize) -> usize {
-    PEAK.load(Ordering::Relaxed).saturating_sub(base)
+    let outer = PEAK.swap(now, Ordering::Relaxed);
+    let done = work();
+    let inner = PEAK.fetch_max(outer, Ordering::Relaxed);
+    (done, inner.saturating_sub(now))
 }

@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use ingero_format::layout::{
-    CHUNK_ALIGN, CHUNK_BLOCK, CHUNK_HEADER_LEN, CHUNK_INDEX, FILE_HEADER_LEN, FLAG_ANCILLARY, FLAG_ZSTD,
+    CHUNK_ALIGN, CHUNK_BLOCK, CHUNK_FOOTER, CHUNK_HEADER_LEN, CHUNK_INDEX, FILE_HEADER_LEN, FLAG_ANCILLARY, FLAG_ZSTD,
 };
 use ingero_format::{Error, Trace};
 
 use crate::dice::Dice;
+use crate::seeds::codes;
 
+const ROWS_AT: usize = 12;
 const HEAD_LEN_AT: usize = 20;
 const PAYLOAD_LEN_AT: usize = 24;
 const HEAD_CRC_AT: usize = 28;
@@ -21,8 +23,39 @@ pub(crate) struct Part {
     payload: Vec<u8>,
     head_len: usize,
     block: bool,
-    /// Where the bytes of each stored column are in the payload, and where their CRC stands.
-    columns: Vec<(std::ops::Range<usize>, usize)>,
+    columns: Vec<Column>,
+}
+
+/// A column of a block.
+#[derive(Clone)]
+struct Column {
+    /// Where its bytes are in the payload.
+    bytes: std::ops::Range<usize>,
+    /// Where their CRC stands; a constant column has none.
+    crc_at: Option<usize>,
+    transform: u8,
+}
+
+/// What stands behind the last part.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// Nothing: the file is scanned.
+    Cut,
+    /// Index and footer.
+    Whole,
+    /// Index and footer, of which that one is changed.
+    Spoilt(u8),
+}
+
+impl Ending {
+    fn any(dice: &mut Dice) -> Self {
+        match dice.below(16) {
+            0..8 => Self::Cut,
+            8..14 => Self::Whole,
+            14 => Self::Spoilt(CHUNK_INDEX),
+            _ => Self::Spoilt(CHUNK_FOOTER),
+        }
+    }
 }
 
 /// A recording to begin with.
@@ -32,9 +65,11 @@ pub(crate) struct Seed {
 }
 
 impl Seed {
-    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
+    /// Takes a recording apart; `path` is for a file that is made of it meanwhile.
+    pub(crate) fn read(bytes: &[u8], path: &Path) -> Result<Self, Error> {
+        std::fs::write(path, bytes).map_err(|cause| Error::Io { what: path.display().to_string(), cause })?;
         let trace = Trace::open(path)?;
-        let bytes = std::fs::read(path).unwrap_or_default();
+        let bytes = bytes.to_vec();
         let mut parts = Vec::new();
         for c in trace.chunks() {
             let start = usize::try_from(c.offset).unwrap_or(0);
@@ -51,11 +86,8 @@ impl Seed {
                     from = range.end;
                     let crc = crc32c::crc32c(&payload[range.clone()]).to_le_bytes();
                     // Its place in the directory, whatever the directory looks like.
-                    if let Some(at) =
-                        payload[..head_len].windows(4).position(|w| w == crc).filter(|_| !range.is_empty())
-                    {
-                        columns.push((range, at));
-                    }
+                    let crc_at = payload[..head_len].windows(4).position(|w| w == crc).filter(|_| !range.is_empty());
+                    columns.push(Column { bytes: range, crc_at, transform: column.transform });
                 }
             } else if c.header.flags & FLAG_ZSTD != 0 {
                 payload = zstd::bulk::decompress(&payload[4..], 1 << 26).unwrap_or_default();
@@ -66,6 +98,61 @@ impl Seed {
             parts.push(Part { header, payload, head_len, block, columns });
         }
         Ok(Self { bytes, parts })
+    }
+
+    /// Places of all columns, part and column, under each name of what encodes them.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (usize, usize, String)> + '_ {
+        self.parts.iter().enumerate().flat_map(|(at, part)| {
+            part.columns.iter().enumerate().flat_map(move |(n, column)| {
+                codes(column.transform, &part.payload[column.bytes.clone()]).into_iter().map(move |code| (at, n, code))
+            })
+        })
+    }
+
+    /// A file with nothing but one block, in which one column is changed.
+    pub(crate) fn change_column(&self, part: usize, column: usize, dice: &mut Dice) -> Vec<u8> {
+        let mut part = self.parts[part].clone();
+        for _ in 0..=dice.below(2) {
+            part.spoil_column(column, dice);
+        }
+        if dice.one_in(4) {
+            let head = part.head_len.min(part.payload.len());
+            dice.spoil_in_place(&mut part.payload[..head], 1);
+        }
+        if dice.one_in(8) {
+            dice.spoil_in_place(&mut part.header[ROWS_AT..ROWS_AT + 4], 1);
+        }
+        let mut out = self.bytes[..FILE_HEADER_LEN].to_vec();
+        out.extend(sealed(part.header, &part.payload, part.head_len));
+        out
+    }
+
+    /// The recording with only parts of one type changed, index and footer by their types too.
+    pub(crate) fn change_type(&self, chunk_type: u8, dice: &mut Dice) -> Vec<u8> {
+        let mut parts = self.parts.clone();
+        let chosen: Vec<usize> = (0..parts.len()).filter(|&at| parts[at].header[4] == chunk_type).collect();
+        if chunk_type == CHUNK_INDEX || chunk_type == CHUNK_FOOTER {
+            return assemble(&self.bytes, &parts, true, Ending::Spoilt(chunk_type), false, dice);
+        }
+        if let Some(&at) = chosen.get(dice.below(chosen.len())) {
+            for _ in 0..=dice.below(3) {
+                dice.spoil(&mut parts[at].payload);
+            }
+            parts[at].head_len = parts[at].payload.len();
+        }
+        let (ending, compress) = (Ending::any(dice), dice.one_in(2));
+        assemble(&self.bytes, &parts, true, ending, compress, dice)
+    }
+
+    /// The recording with only headers changed, their CRCs put right.
+    pub(crate) fn change_headers(&self, dice: &mut Dice) -> Vec<u8> {
+        let mut parts = self.parts.clone();
+        for _ in 0..=dice.below(4) {
+            let at = dice.below(parts.len());
+            dice.spoil_in_place(&mut parts[at].header[4..CRC_AT], 3);
+        }
+        let (renumber, ending) = (dice.one_in(2), Ending::any(dice));
+        assemble(&self.bytes, &parts, renumber, ending, false, dice)
     }
 
     /// A changed recording.
@@ -101,14 +188,14 @@ impl Seed {
             }
         }
         let renumber = !dice.one_in(4);
-        let with_index = dice.one_in(2);
+        let ending = Ending::any(dice);
         let compress = dice.one_in(3);
-        assemble(&self.bytes, &parts, renumber, with_index, compress, dice)
+        assemble(&self.bytes, &parts, renumber, ending, compress, dice)
     }
 
     /// As it is, put together anew: a check of the harness itself.
     pub(crate) fn unchanged(&self) -> Vec<u8> {
-        assemble(&self.bytes, &self.parts, true, true, false, &mut Dice(0))
+        assemble(&self.bytes, &self.parts, true, Ending::Whole, false, &mut Dice(0))
     }
 }
 
@@ -124,15 +211,50 @@ impl Part {
             dice.spoil_in_place(&mut self.payload[..head], 2);
             return;
         }
-        let (range, crc_at) = self.columns[dice.below(self.columns.len())].clone();
+        self.spoil_column(dice.below(self.columns.len()), dice);
+    }
+
+    fn spoil_column(&mut self, column: usize, dice: &mut Dice) {
+        let Column { bytes, crc_at: Some(crc_at), .. } = self.columns[column].clone() else {
+            let head = self.head_len.min(self.payload.len());
+            dice.spoil_in_place(&mut self.payload[..head], 1);
+            return;
+        };
         let first = dice.one_in(3);
-        let column = &mut self.payload[range.clone()];
+        let column = &mut self.payload[bytes];
         // Sizes and modes stand in the first bytes.
         let few = if first { column.len().min(4) } else { column.len() };
         dice.spoil_in_place(&mut column[..few], 3);
         let crc = crc32c::crc32c(column).to_le_bytes();
         self.payload[crc_at..crc_at + 4].copy_from_slice(&crc);
     }
+}
+
+/// A file with so many copies of one chunk, whose header says what it is told to.
+#[expect(clippy::too_many_arguments, reason = "they are the fields of the header")]
+pub(crate) fn file_of(
+    like: &Seed,
+    chunk_type: u8,
+    kind: u16,
+    rows: usize,
+    payload: &[u8],
+    head_len: usize,
+    (ts_min, ts_max): (u64, u64),
+    copies: usize,
+) -> Vec<u8> {
+    let mut out = like.bytes[..FILE_HEADER_LEN].to_vec();
+    for seq in 0..copies {
+        let mut header = [0; CHUNK_HEADER_LEN];
+        header[..4].copy_from_slice(&ingero_format::layout::CHUNK_MAGIC);
+        header[4] = chunk_type;
+        header[6..8].copy_from_slice(&kind.to_le_bytes());
+        put(&mut header, 8, len32(seq));
+        put(&mut header, ROWS_AT, len32(rows));
+        header[32..40].copy_from_slice(&ts_min.to_le_bytes());
+        header[40..48].copy_from_slice(&ts_max.to_le_bytes());
+        out.extend(sealed(header, payload, head_len));
+    }
+    out
 }
 
 fn put(bytes: &mut [u8], at: usize, value: u32) {
@@ -155,14 +277,7 @@ fn sealed(mut header: [u8; CHUNK_HEADER_LEN], payload: &[u8], head_len: usize) -
     out
 }
 
-fn assemble(
-    whole: &[u8],
-    parts: &[Part],
-    renumber: bool,
-    with_index: bool,
-    compress: bool,
-    dice: &mut Dice,
-) -> Vec<u8> {
+fn assemble(whole: &[u8], parts: &[Part], renumber: bool, ending: Ending, compress: bool, dice: &mut Dice) -> Vec<u8> {
     let mut out = whole[..FILE_HEADER_LEN].to_vec();
     let mut index = Vec::new();
     for (seq, part) in parts.iter().enumerate() {
@@ -184,29 +299,45 @@ fn assemble(
         index.extend(&chunk[..CHUNK_HEADER_LEN]);
         out.extend(chunk);
     }
-    if with_index {
-        let at = out.len() as u64;
-        if dice.one_in(8) {
-            dice.spoil_in_place(&mut index, 2);
-        }
-        let mut header = [0; CHUNK_HEADER_LEN];
-        header[..4].copy_from_slice(&ingero_format::layout::CHUNK_MAGIC);
-        header[4] = CHUNK_INDEX;
-        header[5] = FLAG_ANCILLARY;
-        put(&mut header, 8, len32(parts.len()));
-        out.extend(sealed(header, &index, index.len()));
-        let events = parts
-            .iter()
-            .filter(|p| p.block)
-            .map(|p| u64::from(u32::from_le_bytes([p.header[12], p.header[13], p.header[14], p.header[15]])));
-        let mut footer = [at, parts.len() as u64, events.sum(), 0].map(u64::to_le_bytes).concat();
-        if dice.one_in(8) {
-            dice.spoil_in_place(&mut footer, 1);
-        }
-        header[4] += 1;
-        header[5] = 0;
-        put(&mut header, 8, len32(parts.len() + 1));
-        out.extend(sealed(header, &footer, footer.len()));
+    if let Ending::Whole | Ending::Spoilt(_) = ending {
+        append_index(&mut out, index, parts, ending, dice);
     }
     out
+}
+
+fn append_index(out: &mut Vec<u8>, mut index: Vec<u8>, parts: &[Part], ending: Ending, dice: &mut Dice) {
+    let at = out.len() as u64;
+    if ending == Ending::Spoilt(CHUNK_INDEX) && !index.is_empty() {
+        // With the CRC of the quoted header put right, mostly.
+        let entries = index.len() / (8 + CHUNK_HEADER_LEN);
+        let entry = dice.below(entries) * (8 + CHUNK_HEADER_LEN);
+        match dice.below(4) {
+            0 => dice.spoil(&mut index),
+            1 => dice.spoil_in_place(&mut index[entry..entry + 8], 2),
+            _ => {
+                let header = &mut index[entry + 8..entry + 8 + CHUNK_HEADER_LEN];
+                dice.spoil_in_place(&mut header[4..CRC_AT], 2);
+                let crc = crc32c::crc32c(&header[..CRC_AT]);
+                put(header, CRC_AT, crc);
+            }
+        }
+    }
+    let mut header = [0; CHUNK_HEADER_LEN];
+    header[..4].copy_from_slice(&ingero_format::layout::CHUNK_MAGIC);
+    header[4] = CHUNK_INDEX;
+    header[5] = FLAG_ANCILLARY;
+    put(&mut header, 8, len32(parts.len()));
+    out.extend(sealed(header, &index, index.len()));
+    let events = parts
+        .iter()
+        .filter(|p| p.block)
+        .map(|p| u64::from(u32::from_le_bytes([p.header[12], p.header[13], p.header[14], p.header[15]])));
+    let mut footer = [at, parts.len() as u64, events.sum(), 0].map(u64::to_le_bytes).concat();
+    if ending == Ending::Spoilt(CHUNK_FOOTER) {
+        dice.spoil_in_place(&mut footer, 2);
+    }
+    header[4] += 1;
+    header[5] = 0;
+    put(&mut header, 8, len32(parts.len() + 1));
+    out.extend(sealed(header, &footer, footer.len()));
 }

@@ -7,6 +7,7 @@ use ingero_format::catalog::{FuncId, TaskId};
 use ingero_replay::{CallSpan, ProcessId, Processes, Spent};
 
 use crate::chain::{Ending, Tree};
+use crate::devices::Busy;
 use crate::feed::Gap;
 use crate::phases::Phase;
 use crate::shares::Share;
@@ -286,6 +287,8 @@ pub struct PhaseFigures {
     pub graphs: CallsFigures,
     /// Where it has neither a submission nor a gap: what its process's main thread did.
     pub silence: Option<Silence>,
+    /// How busy its GPU was by its own count, where that is known, and the process is the only one of its host to submit.
+    pub busy: Option<Busy>,
     /// What its process, and those that descend from it, took of it.
     pub(crate) shares: BTreeMap<ProcessId, Share>,
 }
@@ -359,6 +362,7 @@ impl PhaseFigures {
             copies: SlowCopies::default(),
             graphs: CallsFigures::default(),
             silence: None,
+            busy: None,
             shares: BTreeMap::new(),
         }
     }

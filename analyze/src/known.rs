@@ -80,6 +80,10 @@ impl Known {
         self.of.iter()
     }
 
+    pub(crate) fn host_of_cpu(&self, cpu: u32) -> usize {
+        self.hosts.of_cpu(cpu)
+    }
+
     pub(crate) fn host_of(&self, pid: u32) -> usize {
         self.hosts.of_pid(pid)
     }

@@ -11,6 +11,7 @@ use ingero_replay::{
 
 use crate::affinity::Affinities;
 use crate::chain::{Ending, History, LOOKS_NS, Machine, Surroundings, Wait, manner};
+use crate::devices::{Busy, Devices};
 use crate::disks::Disks;
 use crate::figures::{LongWait, PhaseFigures, ProcessFigures, Silence};
 use crate::known::Known;
@@ -76,6 +77,7 @@ pub(crate) struct Ledger<'a> {
     peers: Peers,
     /// What else happened.
     pub(crate) signs: Signs,
+    devices: Devices,
     /// Who works for whom.
     pub(crate) works: Works,
     window: Window,
@@ -142,6 +144,7 @@ impl<'a> Ledger<'a> {
             disks: Disks::new(machine),
             peers: Peers::default(),
             signs: Signs::default(),
+            devices: Devices::default(),
             works: Works::new(phases.iter().map(|p| p.phase.process), processes, tasks, knows_wakers),
             window,
             surroundings: Surroundings {
@@ -182,6 +185,7 @@ impl<'a> Ledger<'a> {
         for op in self.figures.iter_mut().flat_map(|f| f.ops.values_mut()) {
             op.durations_ns.sort_unstable();
         }
+        self.tell_busy();
         for p in &mut self.phases {
             let mut lost: BTreeMap<TaskId, u64> = BTreeMap::new();
             // As far as a gap has chains.
@@ -197,6 +201,22 @@ impl<'a> Ledger<'a> {
                 p.chains.submitter_unseen(task, ns.saturating_sub(told.get(&task).copied().unwrap_or(0)));
             }
         }
+    }
+
+    /// Tells each phase how busy its GPU was, where nobody else of its host asked a GPU for anything meanwhile.
+    fn tell_busy(&mut self) {
+        let processes = self.surroundings.processes;
+        let host = |p: &PhaseFigures| self.known.host_of(processes.get(p.phase.process).pid);
+        let others = |p: &PhaseFigures| {
+            self.phases.iter().any(|other| {
+                let overlaps = other.phase.start_ns < p.phase.end_ns && p.phase.start_ns < other.phase.end_ns;
+                other.phase.process != p.phase.process && overlaps && !other.is_silent() && host(other) == host(p)
+            })
+        };
+        let asks = |p: &PhaseFigures| p.starved_share().is_some() && !others(p);
+        let busy = |p: &PhaseFigures| self.devices.busy(host(p), p.phase.start_ns, p.phase.end_ns);
+        let told: Vec<Option<Busy>> = self.phases.iter().map(|p| busy(p).filter(|_| asks(p))).collect();
+        self.phases.iter_mut().zip(told).for_each(|(p, busy)| p.busy = busy);
     }
 
     fn process(&mut self, task: TaskId) -> &mut ProcessFigures {
@@ -497,6 +517,7 @@ impl Sink for Ledger<'_> {
                 p.page_allocs += 1;
                 p.page_alloc_bytes = p.page_alloc_bytes.saturating_add(bytes);
             }
+            Body::GpuSample(e) => self.devices.sample(self.known.host_of_cpu(event.cpu), event.ts_ns, e),
             Body::ProcessCgroup(e) => self.signs.joins(e, self.surroundings.processes),
             body if within => self.signs.add(event.ts_ns, body, self.surroundings.processes),
             _ => {}

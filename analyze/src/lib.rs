@@ -21,6 +21,7 @@
 mod affinity;
 mod chain;
 pub mod counters;
+mod devices;
 pub mod diff;
 mod disks;
 mod exchange;
@@ -46,6 +47,7 @@ use ingero_format::{ChunkHeader, Trace};
 use ingero_replay::{Both, ProcessId, Processes, Repairs, Sink, Spent, Timeline, Window};
 
 pub use chain::{Ending, Link, Part, Tree};
+pub use devices::Busy;
 pub use feed::{Burst, Gap, LOST_FROM_NS};
 pub use figures::{
     CallsFigures, LongWait, OffCpuFigures, OpFigures, PhaseFigures, ProcessFigures, Silence, SlowCopies, Stretch,

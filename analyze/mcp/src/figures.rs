@@ -106,6 +106,23 @@ pub(crate) struct Phase {
     /// Where nothing was asked of a GPU: what the main thread did; null elsewhere, and where it is not known.
     #[serde(default)]
     pub(crate) silence: Option<Silence>,
+    /// How busy the GPU was by its own count; null where that is not known.
+    #[serde(default)]
+    pub(crate) busy: Option<Busy>,
+}
+
+/// How busy a GPU was by its driver's count, which the recorder asked for once a second. It is longer than it was fed where work was
+/// queued: no incident then counts more than the time in which it was idle.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+pub(crate) struct Busy {
+    /// Share of the sampled time in which a kernel ran.
+    pub(crate) percent: u64,
+    /// Samples in the phase.
+    pub(crate) samples: u64,
+    /// GPUs of the host that work for anybody; it is said of the least busy one.
+    pub(crate) devices: u64,
+    /// For so long at most no kernel ran in the phase.
+    pub(crate) idle_at_most_ns: u64,
 }
 
 /// What the main thread of a process did in a phase in which nothing was asked of a GPU.

@@ -205,7 +205,7 @@ const RULES: &[Rule] = &[
     rule(&["affinity-squeeze"], affinity::find),
     rule(&["memory-pressure"], memory_pressure::find),
     rule(&["oom-kill"], oom_kill::find),
-    rule(&["nccl-straggler"], straggler::find),
+    rule(&[straggler::KIND], straggler::find),
     rule(&["graph-capture"], graph_capture::find),
 ];
 
@@ -226,12 +226,28 @@ pub(crate) fn find(analysis: &Analysis) -> Vec<Incident> {
     };
     let of_phase = |phase| {
         let case = Case::new(analysis, phase);
-        rules(phase).iter().filter_map(|rule| (rule.find)(&case)).collect::<Vec<_>>()
+        let found = rules(phase).iter().filter_map(|rule| (rule.find)(&case));
+        found.filter_map(|incident| within_idle(incident, phase)).collect::<Vec<_>>()
     };
     let mut found: Vec<Incident> = phases.flat_map(of_phase).collect();
     debug_assert!(found.iter().all(|i| RULES.iter().chain(SAMPLED_RULES).any(|r| r.kinds.contains(&i.kind))));
     found.sort_by_key(|i| (std::cmp::Reverse(i.lost_ns), i.phase, i.kind));
     found
+}
+
+/// An incident with no more lost time than its GPU was idle, by the GPU's own count; none where hardly any is left.
+fn within_idle(mut incident: Incident, phase: &crate::PhaseFigures) -> Option<Incident> {
+    // Who waits for another rank does so in a kernel, on a GPU that is busy.
+    let Some(busy) = phase.busy.filter(|_| incident.kind != straggler::KIND) else { return Some(incident) };
+    if incident.lost_ns <= busy.idle_ns {
+        return Some(incident);
+    }
+    incident.lost_ns = busy.idle_ns;
+    incident.at_most = true;
+    incident.share = ratio(busy.idle_ns, phase.phase.claimed_ns()).min(1.0);
+    incident.severity = Severity::of(incident.share);
+    incident.summary += &format!("; {}, so that it lost {} at most", busy.words(), seconds(busy.idle_ns));
+    (incident.share >= SHARE_FROM).then_some(incident)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shares are for comparing and showing")]

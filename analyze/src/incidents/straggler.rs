@@ -13,11 +13,13 @@ use super::case::Case;
 use super::{Incident, Layer, seconds};
 use crate::figures::Stretch;
 
+pub(super) const KIND: &str = "nccl-straggler";
+
 pub(super) fn find(case: &Case) -> Option<Incident> {
     let a = case.analysis;
     let late = case.phase.phase.late.as_ref()?;
     let lost_ns = case.waits_for_ranks_ns(late);
-    let mut incident = case.incident("nccl-straggler", "another rank that comes late", lost_ns)?;
+    let mut incident = case.incident(KIND, "another rank that comes late", lost_ns)?;
     incident.at_most = true;
     let on = |host: &Option<String>| host.as_ref().map_or(String::new(), |h| format!(" on {}", crate::printable(h)));
     incident.summary = format!(

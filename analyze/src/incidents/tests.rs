@@ -1,5 +1,5 @@
 use super::*;
-use ingero_format::catalog::{Class, Exec, Exit, Fork, Layer as Library, Name, Switch, TaskId};
+use ingero_format::catalog::{Class, Exec, Exit, Fork, GpuSample, Layer as Library, NO_CPU, Name, Switch, TaskId};
 use ingero_replay::Window;
 use ingero_replay::fixture::Fixture;
 
@@ -40,6 +40,50 @@ fn a_main_thread_that_computes_between_launches_is_the_cause() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!((found[0].0, found[0].1), ("busy-main", Severity::High));
     assert_eq!(found[0].2, 9 * (20 * MS - 10_000));
+}
+
+/// A main thread that launches each millisecond for 4 s, while its GPU says once a second how busy it was.
+fn beside_a_gpu(percent: u64, others: impl Fn(&mut Fixture)) -> Vec<(&'static str, Severity, u64, String)> {
+    let (mut f, _, launch) = start();
+    for i in 0..4_000 {
+        launch(&mut f, 1_000_000 * i);
+    }
+    for at in 0..5 {
+        let sample = GpuSample { busy_percent: Some(percent), ..GpuSample::default() };
+        f.push(1_000_000_000 * at + 100, NO_CPU, sample);
+    }
+    others(&mut f);
+    incidents(f)
+}
+
+#[test]
+fn no_more_is_lost_than_the_gpu_was_idle() {
+    let found = beside_a_gpu(100, |_| {});
+    let [(kind, severity, lost_ns, summary)] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((*kind, *severity), ("busy-main", Severity::Low));
+    // A percent may be rounded away; of what lies behind the last sample within the phase its next tells.
+    assert!((39_000_000..42_000_000).contains(lost_ns), "{lost_ns}");
+    assert!(
+        summary
+            .contains("; the GPU was busy 100 % of the time by 4 samples of its own, so that it lost 40.0 ms at most"),
+        "{summary}"
+    );
+
+    let alone = beside_a_gpu(0, |_| {});
+    assert!(
+        matches!(alone.as_slice(), [("busy-main", Severity::High, 3_900_000_000.., s)] if !s.contains("samples")),
+        "{alone:?}"
+    );
+    // Another process of the host submits too: whose kernels they are is not known.
+    let shared = beside_a_gpu(100, |f| {
+        let other = f.task(7_000, 7_000);
+        let func = f.func("cudaLaunchKernel", Library::Runtime, Class::Launch);
+        (0..4_000).for_each(|i| f.call(1_000_000 * i + 500, 3, other, func, 10_000));
+    });
+    assert!(
+        shared.iter().any(|(kind, severity, ..)| (*kind, *severity) == ("busy-main", Severity::High)),
+        "{shared:?}"
+    );
 }
 
 #[test]

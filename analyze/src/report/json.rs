@@ -73,8 +73,18 @@ pub(crate) struct PhaseRow<'a> {
     pub(crate) waited: Option<String>,
     pub(crate) chains: Option<Vec<LinkRow<'a>>>,
     pub(crate) silence: Option<SilenceRow>,
+    pub(crate) busy: Option<BusyRow>,
     pub(crate) unclaimed: Vec<Range>,
     pub(crate) sample: Option<SampleRow<'a>>,
+}
+
+/// How busy the GPU was by its own count.
+#[derive(Serialize)]
+pub(crate) struct BusyRow {
+    pub(crate) percent: u64,
+    pub(crate) samples: u64,
+    pub(crate) devices: u64,
+    pub(crate) idle_at_most_ns: u64,
 }
 
 /// What a sample tells of a phase.
@@ -402,6 +412,12 @@ impl<'a> PhaseRow<'a> {
                 .as_ref()
                 .filter(|_| a.knows_states_of(p.phase.process))
                 .map(|s| SilenceRow::new(a, p.phase.process, s)),
+            busy: p.busy.map(|b| BusyRow {
+                percent: b.percent,
+                samples: b.samples,
+                devices: b.devices,
+                idle_at_most_ns: b.idle_ns,
+            }),
             unclaimed: p
                 .phase
                 .unclaimed

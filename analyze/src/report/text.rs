@@ -185,6 +185,9 @@ impl Report<'_> {
             return;
         }
         self.wrapped("  ", &gaps(a, p));
+        if let Some(busy) = &p.busy {
+            self.wrapped("  ", &busy.words());
+        }
         if let Some(line) = super::chains::line(a, p) {
             self.wrapped("  ", &line);
         }
@@ -279,6 +282,14 @@ pub(crate) fn lost(a: &Analysis) -> String {
     format!("{cut}{lost}")
 }
 
+/// How busy a GPU was by its own count, where that is clearly longer than it was fed: it had work queued.
+fn busier(p: &PhaseFigures, fed: f64) -> Option<crate::Busy> {
+    /// Shares that differ by less, in percent, say the same.
+    const DIFFERS: f64 = 10.0;
+    #[expect(clippy::cast_precision_loss, reason = "a percentage")]
+    p.busy.filter(|busy| busy.percent as f64 >= 100.0 * fed + DIFFERS)
+}
+
 /// One sentence for each phase, those first that lost most to one cause, and then the longest: how well it fed its GPU, and what
 /// most of the rest went to. So many at most as a screen has room for.
 pub(crate) fn verdicts(a: &Analysis, wanted: &impl Fn(ProcessId) -> bool) -> Vec<String> {
@@ -318,7 +329,10 @@ pub(crate) fn verdicts(a: &Analysis, wanted: &impl Fn(ProcessId) -> bool) -> Vec
         };
         let head = match (p.phase.submissions, p.starved_share()) {
             (0, _) if !p.phase.within_call => format!("{label} submitted nothing to a GPU"),
-            (_, Some(starved)) => format!("GPU fed {} % of {of} by {label}", percent(1.0 - starved)),
+            (_, Some(starved)) => {
+                let busy = busier(p, 1.0 - starved).map_or(String::new(), |b| format!(", and busy {} %", b.percent));
+                format!("GPU fed {} % of {of} by {label}{busy}", percent(1.0 - starved))
+            }
             // Whoever starts up does not feed a GPU yet, and that is no loss.
             _ if p.phase.warm_up => format!("{} in the start-up of {label}", submissions(a, p)),
             _ => format!("{} by {label}", submissions(a, p)),

@@ -212,7 +212,7 @@ fn feed(a: &Analysis, wanted: impl Fn(&str) -> bool) -> Feed {
     let wall_ns = crate::sum(phases().map(|p| p.phase.len_ns()));
     let known = |n: u64| (!a.sampled()).then_some(n);
     let submissions = known(crate::sum(phases().map(|p| p.phase.submissions)));
-    let claimed_ns = crate::sum(phases().map(|p| p.phase.claimed_ns()));
+    let asked_ns = crate::sum(phases().map(|p| p.phase.asked_ns()));
     // Where events were lost in all of it, gaps are not none but unknown.
     let unclaimed = wall_ns > 0 && phases().all(crate::PhaseFigures::is_unclaimed);
     let gaps_ns = known(crate::sum(phases().map(|p| p.phase.gaps_ns()))).filter(|_| !unclaimed);
@@ -228,7 +228,7 @@ fn feed(a: &Analysis, wanted: impl Fn(&str) -> bool) -> Feed {
     Feed {
         wall_ns,
         gaps_ns,
-        fed: gaps_ns.and_then(|gaps_ns| ratio(claimed_ns.saturating_sub(gaps_ns), claimed_ns)),
+        fed: gaps_ns.and_then(|gaps_ns| ratio(asked_ns.saturating_sub(gaps_ns), asked_ns)),
         submissions,
         ns_per_submission: submissions.and_then(|n| wall_ns.checked_div(n)),
         graphs,

@@ -46,14 +46,15 @@ pub(crate) struct Range {
 #[derive(Serialize)]
 pub(crate) struct AtLeastRow {
     pub(crate) states: bool,
+    pub(crate) switches: bool,
     pub(crate) calls: bool,
     pub(crate) page_allocs: bool,
 }
 
 impl AtLeastRow {
     fn new(at_least: crate::AtLeast) -> Self {
-        let crate::AtLeast { states, calls, page_allocs } = at_least;
-        Self { states, calls, page_allocs }
+        let crate::AtLeast { states, switches, calls, page_allocs } = at_least;
+        Self { states, switches, calls, page_allocs }
     }
 }
 

@@ -29,6 +29,9 @@ pub fn markdown(a: &Analysis, options: &Options) -> String {
     let lost = super::text::lost(a);
     let length = duration(a.window.trace_end_ns - a.window.trace_start_ns);
     line!("`{}`: {length}, {} events, {lost}", printable(a.trace.path()).replace('`', "'"), count(a.events()));
+    if let Some(range) = super::range(a, options.wall) {
+        line!("- {range}");
+    }
     for caveat in a.caveats() {
         line!("- note: {}", escaped(&caveat));
     }

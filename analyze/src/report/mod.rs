@@ -106,6 +106,13 @@ pub fn waited(a: &crate::Analysis, p: &crate::PhaseFigures) -> Option<String> {
     chains::line(a, p)
 }
 
+/// The range that a report was made for; none where it is of the whole recording.
+pub(crate) fn range(a: &crate::Analysis, wall: bool) -> Option<String> {
+    let (from, to) = (a.window.from_ns, a.window.from_ns.saturating_add(a.window.len_ns()));
+    let told = a.window.is_cut() && a.window.trace_end_ns > a.window.trace_start_ns;
+    told.then(|| format!("only {} to {} of it", instant(a, from, wall), instant(a, to, wall)))
+}
+
 /// The stretches of a phase of which nothing is claimed, as a sentence; none where there are none.
 pub(crate) fn unclaimed(a: &crate::Analysis, p: &crate::PhaseFigures, wall: bool) -> Option<String> {
     /// Stretches that are named.

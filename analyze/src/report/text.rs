@@ -110,9 +110,8 @@ impl Report<'_> {
         facts.push(format!("{} events", count(a.events())));
         facts.push(lost(a));
         self.wrapped("", &format!("{}: {}", printable(a.trace.path()), facts.join(", ")));
-        if a.window.is_cut() && a.window.trace_end_ns > a.window.trace_start_ns {
-            let (from, to) = (a.window.from_ns, a.window.from_ns + a.window.len_ns());
-            line!(self, "only {} to {} of it", self.at(from), self.at(to));
+        if let Some(range) = super::range(a, self.wall) {
+            line!(self, "{range}");
         }
     }
 

@@ -76,6 +76,8 @@ pub struct Analysis<'t> {
     pub phases: Vec<PhaseFigures>,
     /// Incidents, worst first.
     pub incidents: Vec<Incident>,
+    /// Causes that lost too little to be told by themselves.
+    minor: Vec<Incident>,
     /// What the timeline had to leave out or make up.
     pub repairs: Repairs,
     /// What was lost while recording, and what cannot be read.
@@ -193,9 +195,8 @@ impl<'t> Analysis<'t> {
                 }
             }
         }
-        let losses = Losses::of(trace, &repairs.lost_blocks);
         let start_unix_ns = ingero_replay::start_unix_ns(trace, window.trace_start_ns);
-        let incidents = Vec::new();
+        let (incidents, minor) = (Vec::new(), Vec::new());
         let mut this = Self {
             trace,
             window,
@@ -205,13 +206,14 @@ impl<'t> Analysis<'t> {
             works,
             phases,
             incidents,
+            minor,
             repairs,
             losses,
             known,
             knows_wakers,
             start_unix_ns,
         };
-        this.incidents = incidents::find(&this);
+        (this.incidents, this.minor) = incidents::find(&this);
         this
     }
 

@@ -317,14 +317,21 @@ pub(crate) fn verdicts(a: &Analysis, wanted: &impl Fn(ProcessId) -> bool) -> Vec
         };
         let head = match (p.phase.submissions, p.starved_share()) {
             (0, _) if !p.phase.within_call => format!("{label} submitted nothing to a GPU"),
-            (_, Some(starved)) => format!("GPU fed {} % of {of} by {label}", percent(1.0 - starved)),
+            (_, Some(starved)) => {
+                // Seen from the host it was fed in time in which it may have had nothing to do.
+                let most = if told(p).is_some_and(|i| i.fed().is_some()) { "at most " } else { "" };
+                format!("GPU fed {most}{} % of {of} by {label}", percent(1.0 - starved))
+            }
             // Whoever starts up does not feed a GPU yet, and that is no loss.
             _ if p.phase.warm_up => format!("{} in the start-up of {label}", submissions(a, p)),
             _ => format!("{} by {label}", submissions(a, p)),
         };
         let tail = match told(p) {
             Some(i) if i.lost_ns == 0 => format!("; {}", i.cause),
-            Some(i) => format!("; {} lost to {}", i.lost(), i.cause),
+            Some(i) => {
+                let fed = i.fed().map_or(String::new(), |fed| format!(", {fed} counted as fed"));
+                format!("; {} lost to {}{fed}", i.lost(), i.cause)
+            }
             _ if p.phase.submissions == 0 && !p.phase.within_call => super::silence::verdict(a, p).unwrap_or_default(),
             _ if !p.phase.warm_up => "; no cause of lost time above 5 %".to_owned(),
             _ => String::new(),

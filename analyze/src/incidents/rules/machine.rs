@@ -185,6 +185,30 @@ pub(super) fn exchanging(late: &dyn Fn(u64) -> u64) -> Found {
     incidents(exchanging_on(None, late, 50 * MS))
 }
 
+/// A stranger has the main thread's CPU, and then that of the worker that it waits for: the times of both are told.
+#[test]
+fn all_who_had_no_cpu_are_named() {
+    let mut s = Scene::new();
+    let hog = s.f.task(99, 99);
+    let [summary, ..] = s
+        .steps(|s, at| {
+            s.f.switch(at, 0, s.main, PREEMPTED, hog);
+            s.f.switch(at + 5 * MS, 0, hog, PREEMPTED, s.main);
+            s.out(at + 6 * MS, 0, s.main, S, READ, hog);
+            s.f.waking(at + 6 * MS + 1_000, 0, hog, s.worker, HARDIRQ);
+            s.f.wakeup(at + 6 * MS + 1_000, 0, s.worker, 0);
+            s.f.switch(at + 14 * MS, 0, hog, PREEMPTED, s.worker);
+            s.f.waking(at + 15 * MS - 1_000, 0, s.worker, s.main, 0);
+            s.out(at + 15 * MS, 0, s.worker, S, READ, s.main);
+        })
+        .told("cpu-contention");
+    assert!(
+        summary.contains("threads that it waited for could have run for 232 ms more, its submitting thread for 145 ms"),
+        "{summary}"
+    );
+    assert!(summary.contains("lost 377 ms") && summary.ends_with("and had no CPU, behind ? (99) 377 ms"), "{summary}");
+}
+
 #[test]
 fn a_neighbour_is_one_of_another_control_group() {
     assert_eq!(bound(false, Some("/other"))[0].0, "noisy-neighbour");
@@ -219,7 +243,8 @@ fn each_control_group_is_told_its_own_time() {
     );
     let told = two_neighbours(["/job", "/b"], 12);
     assert!(
-        told.starts_with("cpu-contention") && told.contains("174 ms of that processes of another control group (/b)"),
+        told.starts_with("cpu-contention")
+            && told.contains("174 ms of that by processes of another control group (/b)"),
         "{told}"
     );
     let told = two_neighbours(["/job", "/job"], 12);

@@ -476,6 +476,10 @@ fn a_short_end_is_not_fed_either() {
         let p = a.phases.iter().find(|p| !p.phase.warm_up).unwrap();
         let json: serde_json::Value = serde_json::from_str(&report::json(&a, &[]).unwrap()).unwrap();
         assert_eq!(json["phases"][p.number]["gaps"]["share"].as_f64(), p.starved_share());
+        assert_eq!(json["phases"][p.number]["asked_ns"].as_u64(), Some(p.phase.asked_ns()));
+        let text = report::text(&a, &report::Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
+        let told = text.contains("; the last 15.0 ms are the end of the process, and count for nothing");
+        assert_eq!(told, end_ns == 15 * MS, "{text}");
         (a.phases.len(), p.phase.len_ns(), p.starved_share().unwrap())
     };
     let (short, long) = (share(10), share(15 * MS));

@@ -56,14 +56,14 @@ fn group_of(case: &Case, id: ProcessId) -> Option<StrId> {
 /// Who had no CPU, and for how long, the longer one first.
 fn waiters(case: &Case) -> String {
     let (own, others) = case.behind_strangers();
-    let mut told = [(own, "its submitting thread"), (others, "threads that it waited for")];
-    told.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
-    let all = own.saturating_add(others);
-    match told {
-        [(first, who), (second, whom)] if crate::report::matters(second, all) => {
-            format!("{who} could have run for {} more, {whom} for {}, and had no CPU", seconds(first), seconds(second))
-        }
-        [(first, who), _] => format!("{who} could have run for {} more and had no CPU", seconds(first)),
+    let mut told = [(own, "its submitting thread", "it"), (others, "threads that it waited for", "they")];
+    told.sort_by_key(|(ns, ..)| std::cmp::Reverse(*ns));
+    let [(first, who, they), (second, whom, _)] = told;
+    if crate::report::matters(second, first) {
+        let (first, second) = (seconds(first), seconds(second));
+        format!("{who} had no CPU for {first} in which {they} could have run, {whom} had none for {second}")
+    } else {
+        format!("{who} could have run for {} more and had no CPU", seconds(first))
     }
 }
 

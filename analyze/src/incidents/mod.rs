@@ -170,14 +170,14 @@ impl Incident {
     fn counts_as_fed(&mut self, fed_ns: u64, why: &str) {
         self.fed_ns = fed_ns;
         if let Some(fed) = self.fed() {
-            self.root_cause += &format!("; {fed} counts as time in which the GPU was fed: {why}");
+            self.root_cause += &format!("; {fed} of the lost time counts as time in which the GPU was fed: {why}");
         }
     }
 
-    /// How much of it counts as fed, in words: `911 ms of it`; none where that does not matter.
+    /// How much of it counts as fed, in words: `911 ms` or `all`; none where that does not matter.
     pub(crate) fn fed(&self) -> Option<String> {
         let (fed, lost) = (seconds(self.fed_ns), seconds(self.lost_ns));
-        let part = if fed == lost { "all of it".to_owned() } else { format!("{fed} of it") };
+        let part = if fed == lost { "all".to_owned() } else { fed };
         crate::report::matters(self.fed_ns, self.lost_ns).then_some(part)
     }
 

@@ -66,6 +66,7 @@ pub(crate) struct PhaseRow<'a> {
     pub(crate) process: &'a str,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
+    pub(crate) asked_ns: Option<u64>,
     pub(crate) submissions: Option<u64>,
     pub(crate) gaps: Gaps,
     pub(crate) workers: usize,
@@ -382,6 +383,7 @@ impl<'a> PhaseRow<'a> {
             process: a.name(p.phase.process),
             start_ns: rel(a, p.phase.start_ns),
             end_ns: rel(a, p.phase.end_ns),
+            asked_ns: known(p.phase.asked_ns()),
             submissions: known(p.phase.submissions),
             gaps: Gaps {
                 count: (!a.sampled() && !p.is_unclaimed()).then_some(p.phase.gaps.len()),

@@ -253,7 +253,12 @@ fn gaps(a: &Analysis, p: &PhaseFigures) -> String {
         None => format!("{head}; what the submitting thread did in them is unknown: no context switch can be read"),
         Some(spent) => {
             let unknown_ns = p.phase.gaps_ns().saturating_sub(spent.total_ns());
-            format!("{head}: the submitting thread {}", super::states(spent, unknown_ns))
+            let end_ns = p.phase.claimed_ns().saturating_sub(p.phase.asked_ns());
+            let end = match super::matters(end_ns, p.phase.claimed_ns()) {
+                true => format!("; the last {} are the end of the process, and count for nothing", duration(end_ns)),
+                false => String::new(),
+            };
+            format!("{head}: the submitting thread {}{end}", super::states(spent, unknown_ns))
         }
     }
 }
@@ -329,7 +334,7 @@ pub(crate) fn verdicts(a: &Analysis, wanted: &impl Fn(ProcessId) -> bool) -> Vec
         let tail = match told(p) {
             Some(i) if i.lost_ns == 0 => format!("; {}", i.cause),
             Some(i) => {
-                let fed = i.fed().map_or(String::new(), |fed| format!(", {fed} counted as fed"));
+                let fed = i.fed().map_or(String::new(), |fed| format!(", {fed} of it counted as fed"));
                 format!("; {} lost to {}{fed}", i.lost(), i.cause)
             }
             _ if p.phase.submissions == 0 && !p.phase.within_call => super::silence::verdict(a, p).unwrap_or_default(),

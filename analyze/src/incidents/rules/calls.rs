@@ -275,7 +275,9 @@ fn what_is_lost_while_the_gpu_counts_as_fed_is_told_so() {
         "{verdict}"
     );
     assert!(
-        cause.contains("; 100 ms of it counts as time in which the GPU was fed: its host was in the launches"),
+        cause.contains(
+            "; 100 ms of the lost time counts as time in which the GPU was fed: its host was in the launches"
+        ),
         "{cause}"
     );
     // Nothing of what a busy thread loses is.

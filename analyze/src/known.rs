@@ -34,8 +34,8 @@ impl Known {
         let mut of = vec![OfHost::default(); hosts.count()];
         if let [only] = &mut of[..] {
             // Of one host the heads of the blocks tell what was counted, whether they can be read or not.
-            let has = |kind: Kind| trace.blocks().iter().any(|b| b.header.kind == kind as u16 && b.header.rows > 0);
-            only.page_allocs = has(Kind::PageAlloc);
+            let mut headers = trace.blocks().iter().map(|b| b.header);
+            only.page_allocs = headers.any(|h| h.kind == Kind::PageAlloc as u16 && h.rows > 0);
         }
         Self { hosts, of, blind: Vec::new() }
     }

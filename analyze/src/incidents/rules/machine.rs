@@ -53,12 +53,16 @@ pub(super) fn throttled(by_quota: Option<u64>) -> Found {
 }
 
 pub(super) fn crowded(forked: bool) -> Found {
+    crowd(forked).found()
+}
+
+fn crowd(forked: bool) -> Scene {
     let mut s = Scene::new();
     let (first, second) = (s.worker, s.f.task(30, 30));
     if forked {
         s.f.push(11, 0, Fork { parent: s.main, child: second });
     }
-    let s = s.steps(|s, at| {
+    s.steps(|s, at| {
         // The worker that is waited for stands behind the other one, which is waited for after that.
         s.out(at, 0, s.main, S, READ, second);
         s.f.waking(at + 1_000, 0, second, first, HARDIRQ);
@@ -72,8 +76,7 @@ pub(super) fn crowded(forked: bool) -> Found {
         // Now it stands behind it once more, for the next.
         s.f.switch(at + 18 * MS + 3_000, 0, s.main, PREEMPTED, second);
         s.f.switch(at + 19 * MS - 1_000, 0, second, PREEMPTED, s.main);
-    });
-    s.found()
+    })
 }
 
 /// The main thread is woken each millisecond, and runs again only after a while; somebody is on its CPU meanwhile, or nobody.
@@ -205,6 +208,42 @@ fn all_who_had_no_cpu_are_named() {
     let told = "threads that it waited for had no CPU for 232 ms in which they could have run, its submitting thread had none for \
                 145 ms, behind ? (99) 377 ms";
     assert!(summary.contains("lost 377 ms") && summary.ends_with(told), "{summary}");
+}
+
+/// A stranger has the main thread's CPU, and then nobody is seen there: that counts with what the stranger had, and is told apart.
+#[test]
+fn time_behind_nobody_is_told_where_it_counts_with_a_stranger() {
+    let mut s = Scene::new();
+    let hog = s.f.task(99, 99);
+    let [summary, cause, _] = s
+        .steps(|s, at| {
+            s.f.switch(at, 0, s.main, PREEMPTED, hog);
+            s.f.switch(at + 10 * MS, 0, hog, S, IDLE);
+            s.f.switch(at + 15 * MS, 0, IDLE, 0, s.main);
+        })
+        .told("cpu-contention");
+    assert!(
+        summary.contains("lost 435 ms")
+            && summary.ends_with("could have run for 290 ms more and had no CPU, behind ? (99) 290 ms"),
+        "{summary}"
+    );
+    assert!(cause.ends_with("for 290 ms in all; nobody was seen on them for 145 ms more"), "{cause}");
+}
+
+/// Which CPUs threads may use was not recorded, or is lost: the cause does not mix them up.
+#[test]
+fn what_was_lost_of_who_may_use_which_cpus_is_told_as_lost() {
+    let cause = |lost: bool| {
+        let mut s = crowd(true);
+        if lost {
+            let probe = s.f.writer().string("task_affinity");
+            s.f.push(MS, 0, Loss { probe, cause: 1, count: Some(5), to_ns: 2 * MS, of_host: None });
+        }
+        let [_, cause, _] = s.told("too-many-workers");
+        cause
+    };
+    assert!(cause(false).contains("CPUs they may use is not recorded"), "{}", cause(false));
+    assert!(cause(true).contains("CPUs they may use cannot be read from what is left"), "{}", cause(true));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use ingero_format::Trace;
 use ingero_format::catalog::{Body, Call, Class, END_OPEN, END_RETURNED, FuncId, Kind, TaskId};
-use ingero_replay::{LostBlock, Merge, ProcessId, Processes, Window};
+use ingero_replay::{Hosts, LostBlock, Merge, ProcessId, Processes, Window};
 
 use crate::exchange::Calls;
 
@@ -108,6 +108,8 @@ pub(crate) struct Feed {
     pub(crate) called: bool,
     /// Whether it submits anything in the recording, wherever the range lies.
     pub(crate) submits: bool,
+    /// From when to when its host was recorded: in a recording of several that is not from begin to end.
+    pub(crate) known_ns: (u64, u64),
 }
 
 impl Feed {
@@ -249,6 +251,11 @@ pub(crate) fn feeds(
     window: &Window,
     exchanges: &mut Calls,
 ) -> (Vec<Feed>, Vec<LostBlock>) {
+    let hosts = Hosts::new(trace);
+    let known_ns = |pid: u32| {
+        let (from_ns, to_ns) = hosts.get(hosts.of_pid(pid)).map_or((0, u64::MAX), |host| host.span_ns);
+        (from_ns, to_ns.min(window.trace_end_ns))
+    };
     let roles: Vec<_> = trace.functions().iter().map(|f| f.class).collect();
     let mut walks: Vec<Option<Walk>> = Vec::new();
     let mut order: Vec<ProcessId> = Vec::new();
@@ -279,6 +286,7 @@ pub(crate) fn feeds(
                 called_until_ns: 0,
                 called: false,
                 submits: false,
+                known_ns: known_ns(processes.get(id).pid),
             };
             Walk {
                 feed,
@@ -303,7 +311,7 @@ pub(crate) fn feeds(
         walk.calls(call.func, call.ptr.filter(|_| launches));
         let role = role(class, &call);
         walk.feed.submits |= role == Role::Submission;
-        walk.feed.called_until_ns = walk.feed.called_until_ns.max(until_ns(event.ts_ns, &call, window.trace_end_ns));
+        walk.feed.called_until_ns = walk.feed.called_until_ns.max(until_ns(event.ts_ns, &call, walk.feed.known_ns.1));
         exchanges.add(id, event.ts_ns, &call, class, role);
         let before = event.ts_ns < window.from_ns;
         // What it submitted before the range, or will submit behind it, is what it is between two submissions for.
@@ -313,7 +321,7 @@ pub(crate) fn feeds(
             walk.open(event.ts_ns);
         }
         if within || before {
-            walk.call(event.ts_ns, &call, role, window.trace_end_ns);
+            walk.call(event.ts_ns, &call, role);
         } else {
             walk.behind(event.ts_ns, &call, role);
         }
@@ -423,8 +431,8 @@ impl Walk {
         outermost
     }
 
-    fn call(&mut self, ts: u64, call: &Call, role: Role, trace_end_ns: u64) {
-        let until = until_ns(ts, call, trace_end_ns);
+    fn call(&mut self, ts: u64, call: &Call, role: Role) {
+        let until = until_ns(ts, call, self.feed.known_ns.1);
         // What it is in at the end of the range goes on behind it.
         let end = if self.range.is_cut() { until.min(self.range.to_ns).max(ts) } else { until };
         let dur = until - ts;
@@ -490,12 +498,12 @@ impl Walk {
     }
 }
 
-/// When a call was over, as far as the trace tells.
-fn until_ns(ts_ns: u64, call: &Call, trace_end_ns: u64) -> u64 {
+/// When a call was over, as far as what was recorded of its host tells, which ends there.
+fn until_ns(ts_ns: u64, call: &Call, end_ns: u64) -> u64 {
     match call.end {
         END_RETURNED => ts_ns.saturating_add(call.dur_ns.unwrap_or(0)),
         // It is inside still: a process that hangs in a call has not come to its end.
-        END_OPEN => trace_end_ns.max(ts_ns),
+        END_OPEN => end_ns.max(ts_ns),
         // It was left, or its row is stamped with its return.
         _ => ts_ns,
     }
@@ -598,6 +606,26 @@ mod tests {
         f.call(9_000, 1, other, launch, 1_000);
         let feeds = found(f);
         assert_eq!((feeds[0].start_ns, feeds[0].end_ns), (0, 10_000));
+    }
+
+    /// In a recording of several hosts each has its own end.
+    #[test]
+    fn a_call_that_is_inside_still_ends_with_its_own_host() {
+        let mut f = Fixture::new();
+        for (n, pid_base, end_ns) in [(0, "0", "5000"), (1, "1000", "10000")] {
+            f.writer().set_meta(&format!("host.{n}.pid_base"), pid_base);
+            f.writer().set_meta(&format!("host.{n}.start_ns"), "0");
+            f.writer().set_meta(&format!("host.{n}.end_ns"), end_ns);
+        }
+        let (a, other) = (f.task(1, 1), f.task(1001, 1001));
+        let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+        f.call(0, 0, a, launch, 10);
+        f.push(20, 0, Call { dur_ns: None, end: END_OPEN, ..ingero_replay::fixture::returned(a, launch, 0) });
+        f.call(9_000, 1, other, launch, 1_000);
+        let trace = f.finish();
+        let a = crate::Analysis::new(&trace, Window::whole(&trace));
+        let ends: Vec<_> = a.phases.iter().map(|p| (p.phase.start_ns, p.phase.end_ns)).collect();
+        assert_eq!(ends, [(0, 5_000), (9_000, 10_000)]);
     }
 
     #[test]

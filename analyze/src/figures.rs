@@ -379,13 +379,13 @@ impl PhaseFigures {
         self.phase.is_silent()
     }
 
-    /// Share of the phase in which the GPU was given nothing to do, as far as it is claimed; none where events were lost in
+    /// Share of the phase in which the GPU was given nothing to do, as far as it is claimed and without the end of its process; none where events were lost in
     /// all of it, where nothing was asked of a GPU, and none of a warm-up: most of that is neither a gap nor time in which the
     /// GPU is fed.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share")]
     pub fn starved_share(&self) -> Option<f64> {
-        match self.phase.claimed_ns() {
+        match self.phase.asked_ns() {
             _ if self.is_unclaimed() || self.phase.warm_up || self.is_silent() => None,
             0 => None,
             len => Some(self.phase.gaps_ns() as f64 / len as f64),

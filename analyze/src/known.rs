@@ -4,6 +4,8 @@ use ingero_format::Trace;
 use ingero_format::catalog::{Body, Kind};
 use ingero_replay::{Blind, Event, Hosts, Window};
 
+use crate::losses::covers;
+
 /// What is known of one host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct OfHost {
@@ -31,9 +33,9 @@ impl Known {
         let hosts = Hosts::new(trace);
         let mut of = vec![OfHost::default(); hosts.count()];
         if let [only] = &mut of[..] {
-            // Of one host the heads of the blocks tell, whether they can be read or not.
-            let has = |kind: Kind| trace.blocks().iter().any(|b| b.header.kind == kind as u16 && b.header.rows > 0);
-            (only.page_allocs, only.affinity) = (has(Kind::PageAlloc), has(Kind::Affinity));
+            // Of one host the heads of the blocks tell what was counted, whether they can be read or not.
+            let mut headers = trace.blocks().iter().map(|b| b.header);
+            only.page_allocs = headers.any(|h| h.kind == Kind::PageAlloc as u16 && h.rows > 0);
         }
         Self { hosts, of, blind: Vec::new() }
     }
@@ -66,12 +68,8 @@ impl Known {
     pub(crate) fn within(mut self, window: &Window) -> Self {
         let (from_ns, to_ns) = (window.from_ns, window.to_ns.min(window.trace_end_ns));
         for (host, of) in self.of.iter_mut().enumerate() {
-            let missing = self.blind.iter().filter(|blind| blind.concerns(host));
-            let missing = crate::spans::joined(missing.map(|b| (b.from_ns, b.to_ns.saturating_add(1))).collect());
-            // Of a host among several, its own recording's part of the range.
-            let (own_from_ns, own_to_ns) = self.hosts.get(host).map_or((0, u64::MAX), |host| host.span_ns);
-            let (from_ns, to_ns) = (from_ns.max(own_from_ns), to_ns.min(own_to_ns));
-            of.states &= !missing.iter().any(|&(from, to)| from <= from_ns && to >= to_ns);
+            let missing = self.blind.iter().filter(|blind| blind.concerns(host)).map(|b| (b.from_ns, b.to_ns));
+            of.states &= !covers(missing, &self.hosts, host, (from_ns, to_ns));
         }
         self
     }

@@ -78,6 +78,8 @@ pub struct Analysis<'t> {
     pub phases: Vec<PhaseFigures>,
     /// Incidents, worst first.
     pub incidents: Vec<Incident>,
+    /// Causes that lost too little to be told by themselves.
+    minor: Vec<Incident>,
     /// What the timeline had to leave out or make up.
     pub repairs: Repairs,
     /// What was lost while recording, and what cannot be read.
@@ -125,7 +127,7 @@ impl<'t> Analysis<'t> {
         let (feeds, lost) = feed::feeds(trace, processes, window, &mut calls);
         let lives = phases::Lives::new(trace, processes);
         let mut phases = phases::split(feeds, processes, &lives, window);
-        let lossy = losses::Lossy::of(trace, &lost);
+        let lossy = losses::Lossy::of(trace, &ingero_replay::lost(trace, &lost));
         phases.iter_mut().for_each(|phase| phase.leave_out(lossy.of_pid(processes.get(phase.process).pid)));
         exchange::Collectives::new(trace, processes, calls, lost).tell(&mut phases, processes);
         Self::kill(&mut phases, trace, processes, window, &lossy);
@@ -164,9 +166,10 @@ impl<'t> Analysis<'t> {
         let mut phases: Vec<_> = phases.collect();
         let mut ledger = ledger::Ledger::new(trace, &processes, window, phases.iter().cloned());
         let mut repairs = Timeline::new(trace).run(&mut Both(&mut ledger, other));
+        let losses = Losses::of(trace, &repairs.lost_blocks);
         // Which blocks of the threads' states cannot be read shows only now: then it is done again without their time.
         if !repairs.lost_blocks.is_empty() && !sample::is_sample(trace) {
-            let lossy = losses::Lossy::of(trace, &repairs.lost_blocks);
+            let lossy = losses::Lossy::of(trace, &losses.parts);
             for (_, phase) in &mut phases {
                 let lossy = lossy.of_pid(processes.get(phase.process).pid);
                 phase.leave_out(lossy);
@@ -194,9 +197,8 @@ impl<'t> Analysis<'t> {
                 }
             }
         }
-        let losses = Losses::of(trace, &repairs.lost_blocks);
         let start_unix_ns = ingero_replay::start_unix_ns(trace, window.trace_start_ns);
-        let incidents = Vec::new();
+        let (incidents, minor) = (Vec::new(), Vec::new());
         let mut this = Self {
             trace,
             window,
@@ -206,13 +208,14 @@ impl<'t> Analysis<'t> {
             works,
             phases,
             incidents,
+            minor,
             repairs,
             losses,
             known,
             knows_wakers,
             start_unix_ns,
         };
-        this.incidents = incidents::find(&this);
+        (this.incidents, this.minor) = incidents::find(&this);
         this
     }
 
@@ -294,9 +297,11 @@ impl<'t> Analysis<'t> {
     }
 
     fn at_least_where(&self, has_states: bool, lacks: impl Fn(Kind) -> bool) -> AtLeast {
-        let states = [Kind::Switch, Kind::Waking, Kind::Wakeup];
+        let told = !self.sampled() && has_states;
+        let switches = told && lacks(Kind::Switch);
         AtLeast {
-            states: !self.sampled() && has_states && states.into_iter().any(&lacks),
+            states: switches || (told && [Kind::Waking, Kind::Wakeup].into_iter().any(&lacks)),
+            switches,
             calls: !self.sampled() && lacks(Kind::Call),
             page_allocs: !self.sampled() && lacks(Kind::PageAlloc),
         }
@@ -365,10 +370,20 @@ impl<'t> Analysis<'t> {
         self.trace.blocks().iter().any(|b| b.header.kind == kind as u16 && b.header.rows > 0)
     }
 
+    /// Whether any event of a kind can be read.
+    fn reads(&self, kind: Kind) -> bool {
+        let unread = |offset: u64| self.repairs.lost_blocks.iter().any(|l| l.entry.offset == offset);
+        let mut blocks = self.trace.blocks().iter();
+        blocks.any(|b| b.header.kind == kind as u16 && b.header.rows > 0 && !unread(b.offset))
+    }
+
     /// Whether events of a kind of which there are none to be read may have been in the recording: they were watched for, and parts of it are
     /// missing.
-    fn may_have_lost(&self, kind: Kind) -> bool {
+    pub(crate) fn may_have_lost(&self, kind: Kind) -> bool {
         let name = self.trace.kind_name(kind as u16);
+        if self.losses.parts.iter().any(|lost| lost.what == name) {
+            return true;
+        }
         let is_watched = self.trace.meta("probes").is_some_and(|probes| probes.split(',').any(|probe| probe == name));
         is_watched && !(self.trace.complete() && self.losses.list.is_empty())
     }
@@ -427,14 +442,23 @@ impl<'t> Analysis<'t> {
                     .to_owned(),
             });
         }
-        if !self.knows_wakers && self.has(Kind::Switch) && !self.phases.is_empty() {
-            out.push("the source does not say who woke whom: what a blocked thread waited for is assumed from what its process's other threads and workers did meanwhile".into());
+        // Where no switch can be read, nothing is told that any of this would be needed for.
+        let has_states = self.reads(Kind::Switch) && !self.phases.is_empty();
+        // What is missing from the recording is not the source's fault.
+        let blamed = |kind: Kind, what: &str| match !self.reads(kind) && self.may_have_lost(kind) {
+            true => format!("{what} cannot be read from what is left of the recording"),
+            false => format!("the source does not say {what}"),
+        };
+        if !self.knows_wakers && has_states {
+            let unknown = blamed(Kind::Waking, "who woke whom");
+            out.push(format!("{unknown}: what a blocked thread waited for is assumed from what its process's other threads and workers did meanwhile"));
         }
-        let has_states = self.has(Kind::Switch) && !self.phases.is_empty() && !self.sampled();
-        if has_states && !self.has(Kind::Affinity) && self.may_have_lost(Kind::Affinity) {
-            out.push("which CPUs a thread may use cannot be read from what is left of the recording: whether one waited for a CPU while another idled that it may not use cannot be told".into());
-        } else if has_states && !self.has(Kind::Affinity) {
-            out.push("the source does not say which CPUs a thread may use: whether one waited for a CPU while another idled that it may not use cannot be told".into());
+        let has_states = has_states && !self.sampled();
+        if has_states && !self.reads(Kind::Affinity) {
+            let unknown = blamed(Kind::Affinity, "which CPUs a thread may use");
+            out.push(format!(
+                "{unknown}: whether one waited for a CPU while another idled that it may not use cannot be told"
+            ));
         }
         if has_states && !self.knows_throttling() {
             out.push(
@@ -460,8 +484,11 @@ impl<'t> Analysis<'t> {
 /// Which figures of processes are the least that there was, since events are missing within the range on which they rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtLeast {
-    /// Switches, times on and off the CPUs and what they divide into, of calls too.
+    /// Anything of what threads did: switches, times on and off the CPUs and what they divide into, of calls too.
     pub states: bool,
+    /// Of that also what hangs on no wake: switches, times on the CPUs, and what calls ran. Without it only times off the CPUs, and
+    /// what these divide into, are the least that there was.
+    pub switches: bool,
     /// Calls and their time.
     pub calls: bool,
     /// Pages.

@@ -78,10 +78,10 @@ impl Losses {
     /// Whether who ran and who waited is hidden in all of a range, which ends with `to_ns`, on every host.
     #[must_use]
     pub fn hides_states(&self, trace: &Trace, from_ns: u64, to_ns: u64) -> bool {
-        (0..Hosts::new(trace).count()).all(|host| {
+        let hosts = Hosts::new(trace);
+        (0..hosts.count()).all(|host| {
             let hidden = self.parts.iter().filter(|l| l.hides_states(trace) && l.concerns(host));
-            let joined = joined(hidden);
-            joined.iter().any(|&(from, to)| from <= from_ns && to >= to_ns)
+            covers(hidden.map(|l| (l.from_ns, l.to_ns)), &hosts, host, (from_ns, to_ns))
         })
     }
 
@@ -105,9 +105,8 @@ impl Losses {
         let of_kind = |probe: &str| probe == name || !trace.all_kinds().iter().any(|k| k.name == probe);
         let within = |l: &&Lost| l.count != Some(0) && l.is_within(window.from_ns, window.to_ns);
         let concerned = self.parts.iter().filter(within).filter(|l| host.is_none_or(|host| l.concerns(host)));
-        let lost = concerned.into_iter().any(|l| of_kind(&l.what));
-        // Nobody knows what stood where not even the head of a block can be read.
-        lost || !trace.damage().is_empty()
+        // What stood where not even the head of a block can be read may have been of any kind; it has its stretch like all else.
+        concerned.into_iter().any(|l| of_kind(&l.what))
     }
 
     pub(crate) fn sentences(&self, trace: &Trace, trace_start_ns: u64) -> Vec<String> {
@@ -145,10 +144,10 @@ impl Losses {
 const APART_NS: u64 = 1_000_000;
 const APART: u64 = 100;
 
-/// Stretches of time in which events are lost, those as one between which nothing is known.
-fn joined<'l>(lost: impl Iterator<Item = &'l Lost>) -> Vec<(u64, u64)> {
+/// Stretches of time in which events are lost, as first and last instants; those as one between which nothing is known.
+fn joined(lost: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut out: Vec<(u64, u64)> = Vec::new();
-    for (from, to) in crate::spans::joined(lost.map(|l| (l.from_ns, l.to_ns.saturating_add(1))).collect()) {
+    for (from, to) in crate::spans::joined(lost.map(|(from, to)| (from, to.saturating_add(1))).collect()) {
         match out.last_mut() {
             Some(last) if from - last.1 <= APART_NS && (from - last.1) * APART <= (to - from) + (last.1 - last.0) => {
                 last.1 = to;
@@ -157,6 +156,19 @@ fn joined<'l>(lost: impl Iterator<Item = &'l Lost>) -> Vec<(u64, u64)> {
         }
     }
     out
+}
+
+/// Whether losses of a host, as first and last instants, take all of a range that ends with its second instant. Of a host among
+/// several, its own recording's part of the range counts.
+pub(crate) fn covers(
+    lost: impl Iterator<Item = (u64, u64)>,
+    hosts: &Hosts,
+    host: usize,
+    (from_ns, to_ns): (u64, u64),
+) -> bool {
+    let (own_from_ns, own_to_ns) = hosts.get(host).map_or((0, u64::MAX), |host| host.span_ns);
+    let (from_ns, to_ns) = (from_ns.max(own_from_ns), to_ns.min(own_to_ns));
+    joined(lost).iter().any(|&(from, to)| from <= from_ns && to >= to_ns)
 }
 
 /// Stretches of time in which calls or states of threads are missing, of each host: of what lies in them nothing is claimed.
@@ -168,13 +180,12 @@ pub(crate) struct Lossy {
 }
 
 impl Lossy {
-    /// Those of a trace of which these blocks cannot be read.
-    pub(crate) fn of(trace: &Trace, unread: &[LostBlock]) -> Self {
+    /// Those of a trace of which this is missing.
+    pub(crate) fn of(trace: &Trace, lost: &[Lost]) -> Self {
         let hosts = Hosts::new(trace);
-        let lost = ingero_replay::lost(trace, unread);
         let of_host = |host: usize| {
             let hidden = lost.iter().filter(|l| l.hides && l.concerns(host));
-            joined(hidden)
+            joined(hidden.map(|l| (l.from_ns, l.to_ns)))
         };
         Self { stretches: (0..hosts.count()).map(of_host).collect(), hosts }
     }
@@ -325,18 +336,30 @@ mod tests {
             "| \u{2265}884 ms | \u{2265}0 |",
             ">\u{2265}884\u{a0}ms</td>",
         ];
-        for (probe, states, calls) in [
-            ("sched_switch", true, false),
-            ("sched_waking", true, false),
-            ("call", false, true),
-            ("page_fault_user", false, false),
+        for (probe, states, switches, calls) in [
+            ("sched_switch", true, true, false),
+            ("sched_waking", true, false, false),
+            ("call", false, false, true),
+            ("page_fault_user", false, false, false),
         ] {
             let (at_least, texts) = told(probe);
             assert_eq!(
                 at_least,
-                serde_json::json!({"states": states, "calls": calls, "page_allocs": false}),
+                serde_json::json!({"states": states, "switches": switches, "calls": calls, "page_allocs": false}),
                 "{probe}"
             );
+            // Switches and times on the CPUs hang on no wake.
+            if probe == "sched_waking" {
+                let marks = [
+                    " 900 ms",
+                    "states      off the CPUs at least, and of what was seen: wakes were lost",
+                    "| 900 ms | \u{2265}0 | \u{2265}0 | - | 1 |",
+                    ">900\u{a0}ms</td>",
+                ];
+                for (text, mark) in texts.iter().zip(marks) {
+                    assert!(text.contains(mark), "{probe}: {mark} is not in {text}");
+                }
+            }
             if probe == "sched_switch" {
                 for (text, mark) in texts.iter().zip(marks) {
                     assert!(text.contains(mark), "{probe}: {mark} is not in {text}");
@@ -347,6 +370,23 @@ mod tests {
             let each = states || calls;
             assert_eq!([text, all, markdown, page], [each, each, states, each], "{probe}");
         }
+    }
+
+    /// A source that wrote something down is not to blame for what was lost of it.
+    #[test]
+    fn what_was_lost_is_not_said_to_be_unknown_to_the_source() {
+        let said = |probe: &str| {
+            let trace = launches(probe, 205, 206);
+            crate::Analysis::new(&trace, Window::whole(&trace)).caveats().join("; ")
+        };
+        let of_source = "the source does not say which CPUs a thread may use";
+        assert!(said("page_fault_user").contains(of_source));
+        let lost = said("task_affinity");
+        assert!(
+            lost.contains("which CPUs a thread may use cannot be read from what is left of the recording"),
+            "{lost}"
+        );
+        assert!(!lost.contains(of_source), "{lost}");
     }
 
     #[test]
@@ -395,10 +435,11 @@ mod tests {
             }
             let trace = f.finish();
             let a = crate::Analysis::new(&trace, Window::whole(&trace));
-            (a.phases.iter().all(crate::PhaseFigures::is_unclaimed), a.losses.hides_states(&trace, 0, 1_000 * MS))
+            let unclaimed = a.phases.iter().all(crate::PhaseFigures::is_unclaimed);
+            (unclaimed, a.losses.hides_states(&trace, 0, 1_000 * MS), a.knows_states())
         };
-        assert_eq!(lost(20_000), (true, true));
-        assert_eq!(lost(20 * MS), (false, false));
+        assert_eq!(lost(20_000), (true, true, false));
+        assert_eq!(lost(20 * MS), (false, false, true));
     }
 
     #[test]

@@ -135,3 +135,52 @@ fn walks_over_a_damaged_file_agree_and_nothing_is_claimed_where_it_is_damaged() 
     }
     assert!(damaged > 50, "only {damaged} changes made a block unreadable");
 }
+
+fn damaged(offsets: impl Iterator<Item = u64>) -> Trace {
+    let mut bytes = recording();
+    offsets.for_each(|at| bytes[usize::try_from(at).unwrap()] ^= 0x10);
+    open(&bytes).unwrap()
+}
+
+/// What stood where not even the head of a block can be read may be of any kind; of other ranges nothing is missing.
+#[test]
+fn damage_makes_at_least_of_those_ranges_alone_that_it_touches() {
+    let whole = open(&recording()).unwrap();
+    let blocks: Vec<_> = whole.blocks().iter().filter(|b| b.header.kind == Kind::Switch as u16).collect();
+    let hit = blocks[blocks.len() / 2];
+    // Without its end a file is scanned, and the block is not found.
+    let mut bytes = recording();
+    bytes[usize::try_from(hit.offset).unwrap()] ^= 0x10;
+    let last = whole.blocks().iter().max_by_key(|b| b.offset).unwrap();
+    let end = last.offset + CHUNK_HEADER_LEN as u64 + u64::from(last.header.payload_len);
+    bytes.truncate(usize::try_from(end).unwrap());
+    let trace = open(&bytes).unwrap();
+    assert!(!trace.damage().is_empty());
+    let at_least = |from_ns: u64, to_ns: u64| {
+        let a = Analysis::new(&trace, Window { from_ns, to_ns, ..Window::whole(&trace) });
+        let of = a.at_least();
+        [of.states, of.switches, of.calls]
+    };
+    assert_eq!(at_least(hit.header.ts_min, hit.header.ts_max), [true; 3]);
+    assert_eq!(at_least(0, 50 * MS), [false; 3]);
+    assert_eq!(at_least(300 * MS, 350 * MS), [false; 3]);
+}
+
+/// Where none of what a source wrote down can be read, it is not said that the source does not tell it.
+#[test]
+fn what_cannot_be_read_is_not_blamed_on_the_source() {
+    let whole = open(&recording()).unwrap();
+    let blamed = |kind: Kind| {
+        let blocks = whole.blocks().iter().filter(|b| b.header.kind == kind as u16);
+        let trace = damaged(blocks.map(|b| b.offset + CHUNK_HEADER_LEN as u64));
+        let a = Analysis::new(&trace, Window::whole(&trace));
+        let unread = a.repairs.lost_blocks.iter().filter(|l| l.entry.header.kind == kind as u16).count();
+        assert_eq!(unread, trace.blocks().iter().filter(|b| b.header.kind == kind as u16).count());
+        a.caveats().into_iter().filter(|c| c.starts_with("the source does not say")).collect::<Vec<_>>().join("; ")
+    };
+    let quota = "when a CPU quota held a thread back";
+    assert!(blamed(Kind::Fork).contains(quota));
+    assert!(!blamed(Kind::Switch).contains(quota), "{}", blamed(Kind::Switch));
+    let wakes = blamed(Kind::Waking);
+    assert!(!wakes.contains("who woke whom") && wakes.contains(quota), "{wakes}");
+}

@@ -172,6 +172,10 @@ fn the_causes_of_a_phase_add_up_to_no_more_than_it_lasted() {
                 let lost: Vec<_> = of_phase.map(|i| (i.kind, i.lost_ns)).collect();
                 let sum: u64 = lost.iter().map(|(_, ns)| ns).sum();
                 assert!(sum <= p.phase.claimed_ns(), "{seed}: {sum} of {} in {lost:?}", p.phase.claimed_ns());
+                // What is lost in no gap is told as such.
+                let in_gaps: u64 =
+                    a.incidents.iter().filter(|i| i.phase == p.number).map(|i| i.lost_ns - i.fed_ns).sum();
+                assert!(in_gaps <= p.phase.gaps_ns(), "{seed}: {in_gaps} of {} in {lost:?}", p.phase.gaps_ns());
                 let chained: u64 = p.chains.roots().map(|(at, _)| p.chains.total_ns(at)).sum();
                 assert!(chained <= p.lost_gaps_ns(), "{seed}: {chained} of {}", p.lost_gaps_ns());
             }

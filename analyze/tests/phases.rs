@@ -457,6 +457,36 @@ fn what_comes_after_the_last_submission_is_not_fed() {
     assert!(text.contains("submitted nothing to a GPU"), "{text}");
 }
 
+/// Nor is an end that is too short for a phase of its own.
+#[test]
+fn a_short_end_is_not_fed_either() {
+    let share = |end_ns: u64| {
+        let mut r = Run::new(true);
+        for _ in 0..200 {
+            r.launch(0, 2 * MS);
+            r.at += 3 * MS;
+        }
+        r.at -= 3 * MS;
+        r.call("cudaFree", Class::Free, end_ns);
+        let (at, task) = (r.at + 2 * MS, r.main);
+        r.f.switch(r.at + MS, 0, r.main, 0, IDLE);
+        r.f.push(at, 0, Exit { task, group_dead: Some(1) });
+        let trace = r.f.finish();
+        let a = Analysis::new(&trace, Window::whole(&trace));
+        let p = a.phases.iter().find(|p| !p.phase.warm_up).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&report::json(&a, &[]).unwrap()).unwrap();
+        assert_eq!(json["phases"][p.number]["gaps"]["share"].as_f64(), p.starved_share());
+        assert_eq!(json["phases"][p.number]["asked_ns"].as_u64(), Some(p.phase.asked_ns()));
+        let text = report::text(&a, &report::Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
+        let told = text.contains("; the last 15.0 ms are the end of the process, and count for nothing");
+        assert_eq!(told, end_ns == 15 * MS, "{text}");
+        (a.phases.len(), p.phase.len_ns(), p.starved_share().unwrap())
+    };
+    let (short, long) = (share(10), share(15 * MS));
+    assert_eq!((long.0, long.1), (short.0, short.1 + 15 * MS - 10));
+    assert!((short.2 - long.2).abs() < 1e-6, "{short:?} {long:?}");
+}
+
 /// Whoever starts up feeds no GPU, however few gaps there are.
 #[test]
 fn a_start_up_is_not_told_as_fed() {

@@ -92,6 +92,16 @@ impl Ending {
         matches!(self, Self::Disk | Self::Network | Self::Device | Self::Sleep)
     }
 
+    /// Words for `a wait of 3 s …`, where it is one wait alone.
+    #[must_use]
+    pub fn words_of_one(self) -> &'static str {
+        match self {
+            Self::LockInterval => "in a 5 ms wait for an interpreter lock",
+            Self::StatusCheck => "in a 5 s wait that looks after workers",
+            _ => self.words(),
+        }
+    }
+
     /// Words for `waited 3 s …`.
     #[must_use]
     pub fn words(self) -> &'static str {

@@ -20,6 +20,8 @@ pub use words::{markdown, text};
 
 /// Changes below this share of the time, or of the time per submission, are none.
 const CHANGE: f64 = 0.05;
+/// A share below this one is told as less than 1 %, and its time not at all.
+const LEAST: f64 = 0.005;
 
 /// What became of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -110,6 +112,10 @@ pub struct CauseChange {
     pub before_at_most: bool,
     /// The same of what was lost after.
     pub after_at_most: bool,
+    /// Of what was lost before, what counts as time in which the GPU was fed.
+    pub before_fed_ns: u64,
+    /// The same of what was lost after.
+    pub after_fed_ns: u64,
 }
 
 /// Calls of one function in one run.
@@ -212,7 +218,7 @@ fn feed(a: &Analysis, wanted: impl Fn(&str) -> bool) -> Feed {
     let wall_ns = crate::sum(phases().map(|p| p.phase.len_ns()));
     let known = |n: u64| (!a.sampled()).then_some(n);
     let submissions = known(crate::sum(phases().map(|p| p.phase.submissions)));
-    let claimed_ns = crate::sum(phases().map(|p| p.phase.claimed_ns()));
+    let asked_ns = crate::sum(phases().map(|p| p.phase.asked_ns()));
     // Where events were lost in all of it, gaps are not none but unknown.
     let unclaimed = wall_ns > 0 && phases().all(crate::PhaseFigures::is_unclaimed);
     let gaps_ns = known(crate::sum(phases().map(|p| p.phase.gaps_ns()))).filter(|_| !unclaimed);
@@ -228,7 +234,7 @@ fn feed(a: &Analysis, wanted: impl Fn(&str) -> bool) -> Feed {
     Feed {
         wall_ns,
         gaps_ns,
-        fed: gaps_ns.and_then(|gaps_ns| ratio(claimed_ns.saturating_sub(gaps_ns), claimed_ns)),
+        fed: gaps_ns.and_then(|gaps_ns| ratio(asked_ns.saturating_sub(gaps_ns), asked_ns)),
         submissions,
         ns_per_submission: submissions.and_then(|n| wall_ns.checked_div(n)),
         graphs,
@@ -237,20 +243,35 @@ fn feed(a: &Analysis, wanted: impl Fn(&str) -> bool) -> Feed {
     }
 }
 
+/// What one run lost to a cause.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lost {
+    ns: u64,
+    /// Of that, what counts as fed.
+    fed_ns: u64,
+    at_most: bool,
+    /// Whether any of its phases has an incident of it.
+    told: bool,
+}
+
 fn causes(before: &Analysis, after: &Analysis, roles: &[(&str, Feed, Feed)]) -> Vec<CauseChange> {
-    type Lost = (u64, bool);
     let mut found: BTreeMap<(&str, &'static str), (&'static str, [Lost; 2])> = BTreeMap::new();
     for (run, analysis) in [before, after].into_iter().enumerate() {
-        for i in &analysis.incidents {
+        // What is too small to be told of one run is what is left of a cause of the other.
+        for i in analysis.incidents.iter().chain(&analysis.minor) {
             let key = (analysis.name(i.process), i.kind);
-            let (_, lost) = found.entry(key).or_insert((i.cause, [(0, false); 2]));
+            let (_, lost) = found.entry(key).or_insert((i.cause, [Lost::default(); 2]));
             if let Some(lost) = lost.get_mut(run) {
-                *lost = (lost.0.saturating_add(i.lost_ns), lost.1 || i.at_most);
+                lost.ns = lost.ns.saturating_add(i.lost_ns);
+                lost.fed_ns = lost.fed_ns.saturating_add(i.fed_ns);
+                lost.at_most |= i.at_most;
+                lost.told |= !i.minor;
             }
         }
     }
+    found.retain(|_, (_, lost)| lost.iter().any(|l| l.told));
     let change = |((process, kind), (cause, [before, after])): ((&str, &'static str), (&'static str, [Lost; 2]))| {
-        let ((before_ns, before_at_most), (after_ns, after_at_most)) = (before, after);
+        let (before_ns, after_ns) = (before.ns, after.ns);
         // What a role lost that the other run does not have is not compared with nothing.
         let (_, a, b) = roles.iter().find(|(name, ..)| *name == process)?;
         let share = |ns: u64, feed: &Feed| ratio(ns, feed.wall_ns).unwrap_or(0.0);
@@ -264,8 +285,10 @@ fn causes(before: &Analysis, after: &Analysis, roles: &[(&str, Feed, Feed)]) -> 
             after_ns,
             before_share,
             after_share,
-            before_at_most,
-            after_at_most,
+            before_at_most: before.at_most,
+            after_at_most: after.at_most,
+            before_fed_ns: before.fed_ns,
+            after_fed_ns: after.fed_ns,
         })
     };
     let mut causes: Vec<_> = found.into_iter().filter_map(change).collect();
@@ -300,7 +323,7 @@ fn outcome(a: &Feed, b: &Feed) -> Outcome {
 }
 
 fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
+    format!("{} %", crate::report::percent(share))
 }
 
 /// What became of all roles, and one line that says so.
@@ -367,12 +390,19 @@ fn verdict(outcome: Outcome, a: &Feed, b: &Feed, cause: Option<&CauseChange>) ->
     let pace =
         pace.map_or(String::new(), |(of, x, y)| format!(", {} for {of} after {} before", duration(y), duration(x)));
     let gone = cause.filter(|c| (c.before_share - c.after_share).abs() >= CHANGE).map(|c| {
-        let share = |at_most: bool, share: f64| crate::report::most(at_most, &percent(share));
+        // That what is hardly there is even less says nothing.
+        let share = |at_most, share| crate::report::most(at_most && share >= LEAST, &percent(share));
         let (x, y) = (share(c.before_at_most, c.before_share), share(c.after_at_most, c.after_share));
+        let fed = |fed_ns, ns| crate::report::matters(fed_ns, ns);
+        let fed = if fed(c.before_fed_ns, c.before_ns) || fed(c.after_fed_ns, c.after_ns) {
+            ", some of it counted as fed"
+        } else {
+            ""
+        };
         match c.after_ns {
-            0 => format!("; {} is gone ({x} of the time before)", c.kind),
-            _ if c.before_ns == 0 => format!("; {} is new ({y} of the time)", c.kind),
-            _ => format!("; {} took {y} of the time after {x}", c.kind),
+            0 => format!("; {} is gone ({x} of the time before{fed})", c.kind),
+            _ if c.before_ns == 0 => format!("; {} is new ({y} of the time{fed})", c.kind),
+            _ => format!("; {} took {y} of the time after {x} before{fed}", c.kind),
         }
     });
     let gone = gone.unwrap_or_default();
@@ -480,6 +510,44 @@ mod tests {
         let same = diff(&slow, &slow);
         assert_eq!(same.outcome, Outcome::Same);
         assert!(same.verdict.starts_with("no difference"), "{}", same.verdict);
+    }
+
+    /// What is left of a cause is told, however little; nothing is told as nothing.
+    #[test]
+    fn a_cause_that_is_hardly_there_is_not_told_as_gone() {
+        let gaps_of = |gap_ns: u64| {
+            let mut f = Fixture::new();
+            let main = f.task(10, 10);
+            let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+            let sync = f.func("cudaStreamSynchronize", Layer::Runtime, Class::Sync);
+            f.switch(0, 0, TaskId(0), 0, main);
+            for i in 0..20 {
+                let at = MS + i * 20 * MS;
+                f.call(at, 0, main, launch, 10_000);
+                f.call(at + 20_000, 0, main, sync, 20 * MS - 20_000 - gap_ns);
+            }
+            f.switch(900 * MS, 0, main, 1, TaskId(0));
+            f.finish()
+        };
+        let (slow, hardly, none) = (gaps_of(16 * MS), gaps_of(90_000), gaps_of(20_000));
+        let row = |before: &ingero_format::Trace, after: &ingero_format::Trace| {
+            let d = diff(before, after);
+            let text = text(&d, false, 100);
+            let row = text.lines().find(|l| l.starts_with("busy-main")).unwrap();
+            let row = row.split_whitespace().skip(2).collect::<Vec<_>>().join(" ");
+            (row, d.verdict.rsplit("; ").next().unwrap().to_owned(), markdown(&d))
+        };
+        let (cells, verdict, pasted) = row(&slow, &hardly);
+        assert_eq!(cells, "304 ms (79 %) less than 1 %");
+        assert_eq!(verdict, "busy-main took less than 1 % of the time after 79 % before");
+        assert!(pasted.contains("| 304 ms (79 %) | less than 1 % |"), "{pasted}");
+        let (cells, verdict, _) = row(&slow, &none);
+        assert_eq!(
+            (cells.as_str(), verdict.as_str()),
+            ("304 ms (79 %) -", "busy-main is gone (79 % of the time before)")
+        );
+        // Of what is small in both there is no row.
+        assert!(diff(&hardly, &hardly).causes.is_empty());
     }
 
     /// Twenty steps of launches, or of a graph in their place, each with a wait for the device.

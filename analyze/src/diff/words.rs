@@ -1,6 +1,6 @@
 //! The comparison in words.
 
-use super::{CauseChange, Diff, OpChange, OpSide, percent};
+use super::{CauseChange, Diff, LEAST, OpChange, OpSide, percent};
 use crate::report::{count, duration, most};
 
 /// Rows of the table of calls.
@@ -10,6 +10,7 @@ const OPS: usize = 15;
 fn lost(c: &CauseChange) -> [String; 2] {
     let cell = |(ns, share, at_most): (u64, f64, bool)| match ns {
         0 => "-".to_owned(),
+        _ if share < LEAST => percent(share),
         _ => most(at_most, &format!("{} ({})", duration(ns), percent(share))),
     };
     [(c.before_ns, c.before_share, c.before_at_most), (c.after_ns, c.after_share, c.after_at_most)].map(cell)

@@ -374,17 +374,18 @@ impl Document<'_> {
                                 @for (id, row) in ordered.iter().take(PROCESSES) {
                                     @let least = self.a.at_least_of(*id);
                                     @let state = |value, show: fn(u64) -> String| figure_of(value, least.states, show);
+                                    @let switch = |value, show: fn(u64) -> String| figure_of(value, least.switches, show);
                                     tr data-pid=(row.pid) {
                                         th scope="row" {
                                             span title=[row.args.or(row.exe).map(printable)] { bdi { (printable(row.name)) } " (" (row.pid) ")" }
                                         }
                                         (figure(Some(row.threads as u64), count))
-                                        (state(row.on_cpu_ns, duration))
+                                        (switch(row.on_cpu_ns, duration))
                                         (state(row.off_cpu.runnable_ns, duration))
                                         (state(row.off_cpu.throttled_ns, duration))
                                         (state(row.off_cpu.blocked_ns, duration))
                                         (state(row.off_cpu.max_ns, duration))
-                                        (state(row.context_switches, count))
+                                        (switch(row.context_switches, count))
                                         (figure_of(row.page_allocs.count, least.page_allocs, count))
                                         td.behind {
                                             @for (n, b) in row.runnable_behind.iter().take(2).enumerate() {
@@ -427,6 +428,7 @@ impl Document<'_> {
     fn caller(&self, id: ProcessId, row: &ProcessRow) -> Markup {
         let (figures, at_least) = (self.a.figures(id), self.a.at_least_of(id));
         let state = |value| figure_of(value, at_least.calls || at_least.states, duration);
+        let ran = |value| figure_of(value, at_least.calls || at_least.switches, duration);
         let call = |value, show: fn(u64) -> String| figure_of(value, at_least.calls, show);
         let mut ops: Vec<(&Op, Option<&crate::OpFigures>)> =
             row.ops.iter().zip(self.a.ops(id)).map(|(op, (func, _))| (op, figures.ops.get(&func))).collect();
@@ -449,7 +451,7 @@ impl Document<'_> {
                                 td { (op.layer) }
                                 (call(op.count, count)) (call(op.sum_ns, duration)) (figure(op.mean_ns, duration))
                                 (figure(op.p50_ns, duration)) (figure(op.p95_ns, duration)) (figure(op.p99_ns, duration))
-                                (call(op.max_ns, duration)) (state(op.running_ns)) (state(op.runnable_ns))
+                                (call(op.max_ns, duration)) (ran(op.running_ns)) (state(op.runnable_ns))
                                 (state(op.blocked_ns)) (call(op.bytes, bytes)) (call(op.errors, count))
                                 (call(op.unreturned, count))
                             }
@@ -481,7 +483,7 @@ impl Document<'_> {
         let busiest = busiest(self.gathered);
         #[expect(clippy::cast_precision_loss, reason = "a share")]
         let share = |ns: u64| ns as f64 / len_ns as f64;
-        let at_least = a.at_least().states;
+        let at_least = a.at_least().switches;
         html! {
             @if !a.knows_states() && !a.sampled() && (a.has(Kind::Switch) || a.lacks(Kind::Switch)) {
                 section #cpus aria-labelledby="h-cpus" {

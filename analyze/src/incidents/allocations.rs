@@ -21,7 +21,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     if releases.count < RELEASES || releases.spread.count_ones() < SPREAD {
         return None;
     }
-    let lost_ns = case.memory_lost_ns();
+    let (lost_ns, fed_ns) = case.memory_lost_ns();
     let mut incident = case.incident("allocation-churn", "allocating and freeing device memory", lost_ns)?;
     incident.op = memory.op();
     incident.summary = format!(
@@ -38,6 +38,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
         case.counted(Kind::Call, memory.count),
         case.counted(Kind::Call, case.phase.phase.submissions)
     );
+    incident.counts_as_fed(fed_ns, "another thread submitted, or waited for the device, meanwhile");
     incident.recommendations = vec![
         "allocate buffers once and reuse them, or use a caching allocator (PyTorch's own; avoid torch.cuda.empty_cache in the loop)".into(),
         "use stream-ordered allocation (cudaMallocAsync, cudaFreeAsync)".into(),

@@ -7,7 +7,7 @@
 
 use ingero_format::catalog::Kind;
 
-use super::case::{Case, Group};
+use super::case::{Case, Group, OwnWork};
 use super::{Incident, Layer, seconds};
 use crate::chain::{Ending, Part};
 use crate::feed::Gap;
@@ -17,7 +17,8 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     if case.in_pieces() || case.is_faulting(&[case.phase.phase.process]) {
         return None;
     }
-    let lost_ns = case.own_work_ns();
+    let work = case.own_work();
+    let lost_ns = work.ns();
     let mut incident = case.incident("busy-main", "its main thread being busy", lost_ns)?;
     let p = case.phase;
     let gaps = p.lost_gaps_ns();
@@ -46,6 +47,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
         seconds(told_ns.saturating_sub(ran_ns)),
         if within_steps { "it works between the launches of a step" } else { "it prepares what it submits itself" }
     );
+    incident.root_cause += &elsewhere(work);
     if incident.at_most {
         incident.root_cause += "; a device that had work queued, which is not recorded, waited less";
     }
@@ -69,4 +71,20 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     case.show(&mut incident, Layer::Host, "ran without a submission", submitters);
     case.show_longest_gap(&mut incident);
     Some(incident)
+}
+
+/// What of a submitting thread's running time is no part of this cause, as a sentence goes on.
+fn elsewhere(work: OwnWork) -> String {
+    let parts = [
+        (work.in_calls_ns, "in calls that allocate, release or make graphs"),
+        (work.after_waits_ns, "behind waits that come too often"),
+        (work.reclaimed_ns, "reclaiming memory"),
+    ];
+    let told = parts.iter().filter(|(ns, _)| crate::report::matters(*ns, work.ran_ns));
+    let told: Vec<String> = told.map(|(ns, what)| format!("{} {what}", seconds(*ns))).collect();
+    if told.is_empty() {
+        String::new()
+    } else {
+        format!("; of what it ran, {} are not counted here", crate::report::list(told))
+    }
 }

@@ -79,6 +79,27 @@ pub(super) struct RunnableCauses {
     pub(super) bound_ns: u64,
     /// What strangers and the binding share: half of it is in each of the two.
     pub(super) shared_ns: u64,
+    /// Of what strangers, or its own processes, have: while nobody was seen on the CPUs.
+    pub(super) unseen_ns: u64,
+}
+
+/// What a submitting thread ran in lost gaps, and what of that rules for something more special tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct OwnWork {
+    pub(super) ran_ns: u64,
+    /// In calls that allocate, release or make graphs.
+    pub(super) in_calls_ns: u64,
+    /// Behind waits for the device that come too often.
+    pub(super) after_waits_ns: u64,
+    /// Reclaiming memory.
+    pub(super) reclaimed_ns: u64,
+}
+
+impl OwnWork {
+    /// What is left.
+    pub(super) fn ns(&self) -> u64 {
+        self.ran_ns.saturating_sub(sum([self.in_calls_ns, self.after_waits_ns, self.reclaimed_ns].into_iter()))
+    }
 }
 
 /// Two parts, made smaller alike where they exceed the whole.
@@ -196,7 +217,20 @@ impl<'a> Case<'a> {
             nobody_ns: nobody,
             bound_ns: squeezed - shared / 2,
             shared_ns: shared,
+            unseen_ns: rest,
         }
+    }
+
+    /// What the chains' threads could have run while strangers had their CPUs: the submitting threads, and those that they waited
+    /// for.
+    pub(super) fn behind_strangers(&self) -> (u64, u64) {
+        let (mut own, mut others) = (0u64, 0u64);
+        for (at, link) in self.phase.chains.links() {
+            let ns = sum(link.behind.iter().filter(|(id, _)| !self.is_family(**id)).map(|(_, &ns)| ns));
+            let of = if self.phase.chains.is_root(at) { &mut own } else { &mut others };
+            *of = of.saturating_add(ns);
+        }
+        (own, others)
     }
 
     /// Who held the CPUs that threads are bound to, while others idled.
@@ -228,15 +262,18 @@ impl<'a> Case<'a> {
         self.phase.lost_gaps().count() as u64
     }
 
-    /// Running time of submitting threads in gaps that nothing more special explains: what they spend in allocations,
+    /// Running time of submitting threads in gaps, and what of it something more special explains: what they spend in allocations,
     /// and between waits that come too often, is told by the rules for those.
-    pub(super) fn own_work_ns(&self) -> u64 {
-        let ran = self.of(Group::Submitter).ran_ns;
+    pub(super) fn own_work(&self) -> OwnWork {
         // Gaps that are not lost are no part of what it ran in lost ones.
-        let after_waits =
+        let after_waits_ns =
             if self.waits_too_often() { self.after_waits_within(self.phase.after_waits_lost_ns) } else { 0 };
-        let special = sum([self.in_calls_ns(), after_waits, self.reclaimed_ns(Group::Submitter)].into_iter());
-        ran.saturating_sub(special)
+        OwnWork {
+            ran_ns: self.of(Group::Submitter).ran_ns,
+            in_calls_ns: self.in_calls_ns(),
+            after_waits_ns,
+            reclaimed_ns: self.reclaimed_ns(Group::Submitter),
+        }
     }
 
     /// Running time of calls in gaps for which there are rules of their own.
@@ -247,6 +284,12 @@ impl<'a> Case<'a> {
     /// Running time in gaps that a wait began, less those calls.
     pub(super) fn after_waits_ns(&self) -> u64 {
         self.after_waits_within(self.phase.after_waits_ns)
+    }
+
+    /// Of that, what lies in gaps that are too short to be lost by themselves.
+    pub(super) fn after_waits_short_ns(&self) -> u64 {
+        let short_ns = self.phase.after_waits_ns.saturating_sub(self.phase.after_waits_lost_ns);
+        short_ns.min(self.after_waits_ns())
     }
 
     fn after_waits_within(&self, after_waits_ns: u64) -> u64 {
@@ -296,6 +339,12 @@ impl<'a> Case<'a> {
         self.phase.lost_gaps().map(|g| (g.start_ns, g.end_ns)).collect()
     }
 
+    /// What of some stretches is in no gap at all: it counts as time in which the GPU was fed.
+    fn fed_ns(&self, stretches: &[(u64, u64)]) -> u64 {
+        let gaps: Vec<_> = self.phase.phase.gaps.iter().map(|g| (g.start_ns, g.end_ns)).collect();
+        spans::total_ns(&spans::without(stretches, &gaps))
+    }
+
     /// Stretches, as far as they are of the phase and of what is claimed.
     fn within(&self, stretches: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
         let phase = &self.phase.phase;
@@ -303,32 +352,38 @@ impl<'a> Case<'a> {
         spans::without(&spans::joined(clipped.collect()), &phase.unclaimed)
     }
 
-    /// What slow copies lost, side by side ones once.
-    pub(super) fn copies_lost_ns(&self) -> u64 {
-        self.phase.copies.lost_ns.min(spans::total_ns(&self.copying()))
+    /// What slow copies lost, side by side ones once, and what of it counts as fed.
+    pub(super) fn copies_lost_ns(&self) -> (u64, u64) {
+        let copying = self.copying();
+        let lost_ns = self.phase.copies.lost_ns.min(spans::total_ns(&copying));
+        (lost_ns, self.fed_ns(&copying).min(lost_ns))
     }
 
-    /// What allocations and releases ran and waited: in gaps, and outside of them where no slow copy was made.
-    pub(super) fn memory_lost_ns(&self) -> u64 {
+    /// What allocations and releases ran and waited: in gaps, and outside of them where no slow copy was made; and what of it counts
+    /// as fed.
+    pub(super) fn memory_lost_ns(&self) -> (u64, u64) {
         // What a thread stood in line for a CPU within them is told there.
         let worked = |s: ingero_replay::Spent| s.running_ns.saturating_add(s.blocked_ns);
         let (all, in_gaps) = (worked(self.phase.memory.spent), worked(self.phase.memory.in_gaps));
-        in_gaps.saturating_add(all.saturating_sub(in_gaps).min(spans::total_ns(&self.allocating())))
+        let allocating = self.allocating();
+        let outside = all.saturating_sub(in_gaps).min(spans::total_ns(&allocating));
+        (in_gaps.saturating_add(outside), self.fed_ns(&allocating).min(outside))
     }
 
-    /// Time in bursts of launches that is nothing else.
-    pub(super) fn bursts_ns(&self) -> u64 {
-        spans::total_ns(&self.launching())
+    /// Time in bursts of launches that is nothing else, and what of it counts as fed.
+    pub(super) fn bursts_ns(&self) -> (u64, u64) {
+        let bursts = self.launching();
+        (spans::total_ns(&bursts), self.fed_ns(&bursts))
     }
 
-    /// What of the waits for another rank is none of the above.
-    pub(super) fn waits_for_ranks_ns(&self, late: &Late) -> u64 {
+    /// What of the waits for another rank is none of the above, and what of it counts as fed.
+    pub(super) fn waits_for_ranks_ns(&self, late: &Late) -> (u64, u64) {
         let mut rest = self.within(late.stretches().into_iter());
         let killed: Vec<_> = self.phase.phase.killed().collect();
         for others in [killed, self.copying(), self.allocating(), self.launching()] {
             rest = spans::without(&rest, &others);
         }
-        spans::total_ns(&rest)
+        (spans::total_ns(&rest), self.fed_ns(&rest))
     }
 
     /// Whether there is a wait for nearly every submission.
@@ -364,19 +419,16 @@ impl<'a> Case<'a> {
 
     /// An incident of this phase, if it lost enough.
     pub(super) fn incident(&self, kind: &'static str, cause: &'static str, lost_ns: u64) -> Option<Incident> {
-        self.incident_from(SHARE_FROM, kind, cause, lost_ns)
+        (lost_ns > 0).then(|| {
+            let incident = self.incident_of_any(kind, cause, lost_ns);
+            Incident { minor: ratio(lost_ns, self.phase.phase.claimed_ns()) < SHARE_FROM, ..incident }
+        })
     }
 
-    /// An incident of this phase, if it lost at least this share of it.
-    pub(super) fn incident_from(
-        &self,
-        share_from: f64,
-        kind: &'static str,
-        cause: &'static str,
-        lost_ns: u64,
-    ) -> Option<Incident> {
+    /// An incident of this phase, however little it lost.
+    pub(super) fn incident_of_any(&self, kind: &'static str, cause: &'static str, lost_ns: u64) -> Incident {
         let share = ratio(lost_ns, self.phase.phase.claimed_ns());
-        (share >= share_from).then(|| Incident {
+        Incident {
             kind,
             cause,
             op: None,
@@ -385,13 +437,15 @@ impl<'a> Case<'a> {
             phase: self.phase.number,
             lost_ns,
             at_most: false,
+            fed_ns: 0,
+            minor: false,
             share: share.min(1.0),
             summary: String::new(),
             root_cause: String::new(),
             recommendations: Vec::new(),
             timeline: Vec::new(),
             evidence: Vec::new(),
-        })
+        }
     }
 
     /// Shows the longest stretches of one part of the chains.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use ingero_format::catalog::StrId;
 use ingero_replay::ProcessId;
 
-use super::case::{Case, Group};
+use super::case::Case;
 use super::{Incident, Layer, seconds};
 use crate::sum;
 
@@ -53,21 +53,28 @@ fn group_of(case: &Case, id: ProcessId) -> Option<StrId> {
     case.analysis.signs.cgroup(id, &case.analysis.processes)
 }
 
+/// Who had no CPU, and for how long, the longer one first.
+fn waiters(case: &Case) -> String {
+    let (own, others) = case.behind_strangers();
+    let mut told = [(own, "its submitting thread", "it"), (others, "threads that it waited for", "they")];
+    told.sort_by_key(|(ns, ..)| std::cmp::Reverse(*ns));
+    let [(first, who, they), (second, whom, _)] = told;
+    if crate::report::matters(second, first) {
+        let (first, second) = (seconds(first), seconds(second));
+        format!("{who} had no CPU for {first} in which {they} could have run, {whom} had none for {second}")
+    } else {
+        format!("{who} could have run for {} more and had no CPU", seconds(first))
+    }
+}
+
 pub(super) fn find(case: &Case) -> Option<Incident> {
     let causes = case.runnable();
     let lost_ns = causes.strangers_ns;
     let mut incident = case.incident("cpu-contention", "CPU contention", lost_ns)?;
     let label = case.label();
     let holders: Vec<_> = case.behind.iter().copied().filter(|(id, _)| !case.is_family(*id)).collect();
-    let direct = case.of(Group::Submitter).runnable_ns;
-    let chained = case.all(|s| s.runnable_ns).saturating_sub(direct);
-    let waiters = if chained > direct {
-        format!("threads that it waited for could have run for {} more and had no CPU", seconds(chained))
-    } else {
-        format!("its submitting thread could have run for {} more and had no CPU", seconds(direct))
-    };
     let behind = format!("behind {}", case.names(&holders));
-    incident.summary = format!("{label} lost {} to CPU contention: {waiters}, {behind}", seconds(lost_ns));
+    incident.summary = format!("{label} lost {} to CPU contention: {}, {behind}", seconds(lost_ns), waiters(case));
     let held = |holders: &[(ProcessId, u64)]| sum(holders.iter().map(|&(_, ns)| ns));
     incident.root_cause =
         format!("other processes held the CPUs that {label} needed, for {} in all", seconds(held(&holders)));
@@ -89,7 +96,11 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     // Where they are no more than half, they are told all the same.
     else if held(&neighbours).saturating_mul(TOLD) >= held(&holders) && !neighbours.is_empty() {
         let (whose, ns) = (groups(case, &neighbours), seconds(held(&neighbours)));
-        incident.root_cause.push_str(&format!("; {ns} of that processes of {whose}"));
+        incident.root_cause.push_str(&format!("; {ns} of that by processes of {whose}"));
+    }
+    if causes.strangers_ns > causes.own_ns && crate::report::matters(causes.unseen_ns, lost_ns) {
+        let unseen = seconds(causes.unseen_ns);
+        incident.root_cause.push_str(&format!("; nobody was seen on them for {unseen} more"));
     }
     if causes.shared_ns > 0 {
         incident.root_cause.push_str(&format!(

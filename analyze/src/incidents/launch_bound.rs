@@ -14,7 +14,7 @@ use crate::sum;
 
 pub(super) fn find(case: &Case) -> Option<Incident> {
     let bursts = &case.phase.phase.bursts;
-    let lost_ns = case.bursts_ns();
+    let (lost_ns, fed_ns) = case.bursts_ns();
     let mut incident = case.incident("launch-bound", "launching kernels one by one", lost_ns)?;
     incident.at_most = true;
     let submissions = sum(bursts.iter().map(|b| b.submissions));
@@ -26,6 +26,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
         seconds(lost_ns.checked_div(submissions).unwrap_or(0))
     );
     incident.root_cause = "kernels take less time on the device than launching them takes on the host".into();
+    incident.counts_as_fed(fed_ns, "its host was in the launches themselves");
     incident.recommendations = vec![
         "put the launches of a step into a CUDA graph (torch.cuda.graph, torch.compile mode reduce-overhead)".into(),
         "fuse small kernels, or give each more work (larger batches)".into(),

@@ -137,6 +137,10 @@ pub struct Incident {
     pub lost_ns: u64,
     /// Whether that is the most that may have been lost: what the GPU did meanwhile the recording does not show.
     pub at_most: bool,
+    /// Of that, what lies in no gap between submissions: as far as the host tells, the GPU was fed then.
+    pub fed_ns: u64,
+    /// Whether it is too small to be told by itself; whoever compares two recordings wants to know it all the same.
+    pub(crate) minor: bool,
     /// The same as a share of the phase.
     pub share: f64,
     /// The lost time in a few words, as the verdict names it: `its main thread being busy`.
@@ -160,6 +164,21 @@ impl Incident {
     #[must_use]
     pub fn lost(&self) -> String {
         crate::report::most(self.at_most, &seconds(self.lost_ns))
+    }
+
+    /// What of it counts as fed, and why, is told with its cause.
+    fn counts_as_fed(&mut self, fed_ns: u64, why: &str) {
+        self.fed_ns = fed_ns;
+        if let Some(fed) = self.fed() {
+            self.root_cause += &format!("; {fed} of the lost time counts as time in which the GPU was fed: {why}");
+        }
+    }
+
+    /// How much of it counts as fed, in words: `911 ms` or `all`; none where that does not matter.
+    pub(crate) fn fed(&self) -> Option<String> {
+        let (fed, lost) = (seconds(self.fed_ns), seconds(self.lost_ns));
+        let part = if fed == lost { "all".to_owned() } else { fed };
+        crate::report::matters(self.fed_ns, self.lost_ns).then_some(part)
     }
 
     /// A name that stays the same from run to run over the same range of a trace. Phases are numbered by range, so another
@@ -215,7 +234,8 @@ const SAMPLED_RULES: &[Rule] = &[rule(&["busy-main"], busy_main_sampled::find)];
 /// The rules for a phase without a submission: a kill may be why there is none.
 const SILENT_RULES: &[Rule] = &[rule(&["oom-kill"], oom_kill::find)];
 
-pub(crate) fn find(analysis: &Analysis) -> Vec<Incident> {
+/// The incidents of all phases, worst first, and behind them those that are too small to be told.
+pub(crate) fn find(analysis: &Analysis) -> (Vec<Incident>, Vec<Incident>) {
     // What a process does before it is warm says nothing about the run.
     let phases = analysis.phases.iter().filter(|p| !p.phase.warm_up);
     // Where a process submits nothing its GPU is not asked for: what it does then is told, and is no lost time.
@@ -232,7 +252,7 @@ pub(crate) fn find(analysis: &Analysis) -> Vec<Incident> {
     let mut found: Vec<Incident> = phases.flat_map(of_phase).collect();
     debug_assert!(found.iter().all(|i| RULES.iter().chain(SAMPLED_RULES).any(|r| r.kinds.contains(&i.kind))));
     found.sort_by_key(|i| (std::cmp::Reverse(i.lost_ns), i.phase, i.kind));
-    found
+    found.into_iter().partition(|i| !i.minor)
 }
 
 /// An incident with no more lost time than its GPU was idle, by the GPU's own count; none where hardly any is left.
@@ -243,6 +263,7 @@ fn within_idle(mut incident: Incident, phase: &crate::PhaseFigures) -> Option<In
         return Some(incident);
     }
     incident.lost_ns = busy.idle_ns;
+    incident.fed_ns = incident.fed_ns.min(busy.idle_ns);
     incident.at_most = true;
     incident.share = ratio(busy.idle_ns, phase.phase.claimed_ns()).min(1.0);
     incident.severity = Severity::of(incident.share);

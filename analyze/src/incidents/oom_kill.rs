@@ -15,7 +15,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
         phase.killed().map(|(start_ns, end_ns)| Stretch { task: kill.task, start_ns, end_ns }).collect();
     let within = behind.first().is_some_and(|gap| gap.start_ns == kill.at_ns);
     let lost_ns = crate::sum(behind.iter().map(Stretch::len_ns));
-    let mut incident = case.incident_from(0.0, "oom-kill", "a process killed for want of memory", lost_ns)?;
+    let mut incident = case.incident_of_any("oom-kill", "a process killed for want of memory", lost_ns);
     if kill.victim == phase.process {
         incident.severity = Severity::High;
     }

@@ -29,14 +29,23 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
         incident.root_cause = format!("{label} and its own workers want more CPUs than they may use{cpus}: {competed}");
         "use fewer workers than CPUs that they may use, one less for the main process"
     } else {
+        let unknown = match case.analysis.may_have_lost(ingero_format::catalog::Kind::Affinity) {
+            true => "cannot be read from what is left of the recording",
+            false => "is not recorded",
+        };
         // How many CPUs the machine has says nothing about how many of them they may use.
         let cpus = cpus.map_or(String::new(), |n| format!(" of the machine's {n}"));
         incident.root_cause = format!(
-            "{label} and its own workers had the CPUs that they needed: {competed}; which{cpus} CPUs they may use is not recorded"
+            "{label} and its own workers had the CPUs that they needed: {competed}; which{cpus} CPUs they may use {unknown}"
         );
         "see which CPUs they may use (taskset -p, the container's CPU set), and use fewer workers than those, one less for \
          the main process"
     };
+    let causes = case.runnable();
+    if causes.own_ns >= causes.strangers_ns && crate::report::matters(causes.unseen_ns, lost_ns) {
+        let unseen = seconds(causes.unseen_ns);
+        incident.root_cause.push_str(&format!("; nobody was seen on their CPUs for {unseen} more"));
+    }
     incident.recommendations =
         vec![remedy.into(), "let each worker use one thread (OMP_NUM_THREADS=1, torch.set_num_threads(1))".into()];
     case.show(&mut incident, Layer::System, "could have run and had no CPU", |_, link| link.runnable);

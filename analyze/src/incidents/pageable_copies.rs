@@ -15,7 +15,7 @@ use super::{Incident, Layer, seconds};
 
 pub(super) fn find(case: &Case) -> Option<Incident> {
     let copies = &case.phase.copies;
-    let lost_ns = case.copies_lost_ns();
+    let (lost_ns, fed_ns) = case.copies_lost_ns();
     let mut incident = case.incident("pageable-copies", "copies from pageable memory", lost_ns)?;
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     let rate = copies.bytes as f64 / copies.ns.max(1) as f64;
@@ -31,6 +31,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
         crate::report::bytes(copies.bytes),
         seconds(copies.ns)
     );
+    incident.counts_as_fed(fed_ns, "a copy is a submission, however slow it is");
     incident.recommendations =
         vec!["pin the host memory (pin_memory=True, cudaHostAlloc) and copy asynchronously (non_blocking=True)".into()];
     if let Some(longest) = copies.longest {

@@ -18,7 +18,7 @@ pub(super) const KIND: &str = "nccl-straggler";
 pub(super) fn find(case: &Case) -> Option<Incident> {
     let a = case.analysis;
     let late = case.phase.phase.late.as_ref()?;
-    let lost_ns = case.waits_for_ranks_ns(late);
+    let (lost_ns, fed_ns) = case.waits_for_ranks_ns(late);
     let mut incident = case.incident(KIND, "another rank that comes late", lost_ns)?;
     incident.at_most = true;
     let on = |host: &Option<String>| host.as_ref().map_or(String::new(), |h| format!(" on {}", crate::printable(h)));
@@ -52,6 +52,10 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
             );
         }
     }
+    incident.counts_as_fed(
+        fed_ns,
+        "its host had submitted, or waited for the device, which stands still in a collective all the same",
+    );
     incident.recommendations = vec![
         format!("see what {} waits for: its own incidents in this report", a.label(late.process)),
         "give each rank equally much to do: sequence lengths, numbers of samples, CPUs, a share of the data loading"

@@ -27,6 +27,15 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     );
     incident.root_cause =
         "after each wait the device has nothing to do until the host has prepared its next submission".into();
+    // What is queued outlasts short gaps elsewhere; behind a wait nothing is.
+    let short_ns = case.after_waits_short_ns();
+    if crate::report::matters(short_ns, lost_ns) {
+        incident.root_cause += &format!(
+            "; {} of it lies in gaps below {}, which count here, for behind a wait nothing is queued",
+            seconds(short_ns),
+            crate::report::lost_from()
+        );
+    }
     incident.recommendations = vec![
         "take results back seldom: .item(), .cpu(), print(loss) and synchronize() in the loop each wait for the device"
             .into(),

@@ -40,6 +40,9 @@ pub struct Phase {
     pub warm_up: bool,
     /// Whether it lies within one submission, or one wait for the device: a range may.
     pub within_call: bool,
+    /// From when on a process whose end was recorded submits nothing more: what is left of the phase is its end, neither a gap nor
+    /// time in which the GPU is fed.
+    pub(crate) over_ns: Option<u64>,
     /// Steps in it: stretches of submissions apart by 1 ms or more.
     pub steps: usize,
     /// The usual time from step to step (the median), where there are a few.
@@ -83,6 +86,13 @@ impl Phase {
     #[must_use]
     pub fn claimed_ns(&self) -> u64 {
         self.len_ns().saturating_sub(crate::sum(self.unclaimed.iter().map(|(from, to)| to - from)))
+    }
+
+    /// Length of the part of that in which the GPU was fed or was not: without the end of a process.
+    #[must_use]
+    pub fn asked_ns(&self) -> u64 {
+        let over: Vec<_> = self.over_ns.map(|from_ns| (from_ns, self.end_ns)).into_iter().collect();
+        self.claimed_ns().saturating_sub(spans::total_ns(&spans::without(&over, &self.unclaimed)))
     }
 
     /// Takes what lies in stretches with losses out: of a gap that reaches into one nobody knows whether it was one.
@@ -272,7 +282,7 @@ pub(crate) fn split(feeds: Vec<Feed>, processes: &Processes, lives: &Lives, wind
 
 fn phases_of(mut feed: Feed, processes: &Processes, lives: &Lives, window: &Window) -> Vec<Phase> {
     let life = lives.of(feed.process);
-    let last_ns = window.to_ns.min(window.trace_end_ns);
+    let last_ns = window.to_ns.min(feed.known_ns.1);
     // Where it still makes calls behind the range, its last one in there is not its last.
     if window.is_cut() && feed.ends.is_some() {
         feed.end_ns = feed.end_ns.max(feed.called_until_ns.min(last_ns));
@@ -288,7 +298,7 @@ fn phases_of(mut feed: Feed, processes: &Processes, lives: &Lives, window: &Wind
     let unasked = window.is_cut() && feed.submits && feed.is_silent();
     let silent = unasked && feed.fed_until_ns < last_ns;
     if unasked {
-        let from_ns = life.born_ns.unwrap_or(0).max(window.from_ns);
+        let from_ns = life.born_ns.unwrap_or(feed.known_ns.0).max(window.from_ns);
         let to_ns = life.died_ns.unwrap_or(last_ns).min(last_ns);
         if !feed.called && from_ns >= to_ns {
             return Vec::new();
@@ -350,8 +360,12 @@ fn phases_of(mut feed: Feed, processes: &Processes, lives: &Lives, window: &Wind
     if lives.of(feed.process).made && !feed.fed_before {
         start_up::start_up(&mut fine, &feed, &usual, sliver_ns);
     }
+    let over_ns = Some(feed.fed_until_ns).filter(|_| ended);
     let mut phases = assemble(feed, &fine, &steps);
-    phases.iter_mut().for_each(|phase| phase.within_call = unasked && !silent);
+    for phase in &mut phases {
+        phase.within_call = unasked && !silent;
+        phase.over_ns = over_ns.filter(|ns| (phase.start_ns + 1..phase.end_ns).contains(ns));
+    }
     phases
 }
 
@@ -620,6 +634,7 @@ fn assemble(feed: Feed, spans: &[Span], steps: &[Step]) -> Vec<Phase> {
             workers: span.workers,
             warm_up: span.warm_up,
             within_call: false,
+            over_ns: None,
             steps: own_steps.len(),
             bursts: own_bursts,
             step_ns: (own_steps.len() >= STEPS).then(|| median(own_steps)).flatten(),

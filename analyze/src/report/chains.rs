@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ingero_format::catalog::TaskId;
 use ingero_replay::ProcessId;
 
-use super::duration;
+use super::{duration, list};
 use crate::Analysis;
 use crate::chain::{Ending, Link};
 use crate::figures::PhaseFigures;
@@ -90,15 +90,6 @@ impl Who {
             Self::Thread(task) => a.thread_label(task),
             Self::Process(id) => a.label(id),
         }
-    }
-}
-
-/// Joins the last two with "and".
-fn list(mut parts: Vec<String>) -> String {
-    match (parts.pop(), parts.is_empty()) {
-        (Some(last), true) => last,
-        (Some(last), false) => format!("{} and {last}", parts.join(", ")),
-        (None, _) => String::new(),
     }
 }
 

@@ -46,14 +46,15 @@ pub(crate) struct Range {
 #[derive(Serialize)]
 pub(crate) struct AtLeastRow {
     pub(crate) states: bool,
+    pub(crate) switches: bool,
     pub(crate) calls: bool,
     pub(crate) page_allocs: bool,
 }
 
 impl AtLeastRow {
     fn new(at_least: crate::AtLeast) -> Self {
-        let crate::AtLeast { states, calls, page_allocs } = at_least;
-        Self { states, calls, page_allocs }
+        let crate::AtLeast { states, switches, calls, page_allocs } = at_least;
+        Self { states, switches, calls, page_allocs }
     }
 }
 
@@ -65,6 +66,7 @@ pub(crate) struct PhaseRow<'a> {
     pub(crate) process: &'a str,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
+    pub(crate) asked_ns: Option<u64>,
     pub(crate) submissions: Option<u64>,
     pub(crate) gaps: Gaps,
     pub(crate) workers: usize,
@@ -276,6 +278,7 @@ pub(crate) struct IncidentRow<'a> {
     pub(crate) op: Option<&'a str>,
     pub(crate) lost_ns: u64,
     pub(crate) at_most: bool,
+    pub(crate) fed_ns: u64,
     pub(crate) share: f64,
     pub(crate) summary: &'a str,
     pub(crate) root_cause: &'a str,
@@ -390,6 +393,7 @@ impl<'a> PhaseRow<'a> {
             process: a.name(p.phase.process),
             start_ns: rel(a, p.phase.start_ns),
             end_ns: rel(a, p.phase.end_ns),
+            asked_ns: known(p.phase.asked_ns()),
             submissions: known(p.phase.submissions),
             gaps: Gaps {
                 count: (!a.sampled() && !p.is_unclaimed()).then_some(p.phase.gaps.len()),
@@ -580,6 +584,7 @@ impl<'a> IncidentRow<'a> {
             op: i.op.and_then(|op| a.trace.function(op)).map(|f| f.symbol.as_str()),
             lost_ns: i.lost_ns,
             at_most: i.at_most,
+            fed_ns: i.fed_ns,
             share: i.share,
             summary: &i.summary,
             root_cause: &i.root_cause,

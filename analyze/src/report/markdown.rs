@@ -29,6 +29,9 @@ pub fn markdown(a: &Analysis, options: &Options) -> String {
     let lost = super::text::lost(a);
     let length = duration(a.window.trace_end_ns - a.window.trace_start_ns);
     line!("`{}`: {length}, {} events, {lost}", printable(a.trace.path()).replace('`', "'"), count(a.events()));
+    if let Some(range) = super::range(a, options.wall) {
+        line!("- {range}");
+    }
     for caveat in a.caveats() {
         line!("- note: {}", escaped(&caveat));
     }
@@ -101,16 +104,18 @@ pub fn markdown(a: &Analysis, options: &Options) -> String {
             line!("| {name} | unknown | unknown | unknown | {} | {} |", some(worst), some(switches));
             continue;
         }
-        let (knows_states, states) = (a.knows_states_of(id), a.at_least_of(id).states);
-        let known = |text: String| if knows_states { least(states, &text) } else { "unknown".to_owned() };
+        let (knows_states, at_least) = (a.knows_states_of(id), a.at_least_of(id));
+        let of = |lacks: bool, text: String| if knows_states { least(lacks, &text) } else { "unknown".to_owned() };
+        let known = |text: String| of(at_least.states, text);
+        let of_switches = |text: String| of(at_least.switches, text);
         line!(
             "| {} | {} | {} | {} | {} | {} |",
             escaped(&a.label(id)),
-            known(duration(f.on_cpu_ns)),
+            of_switches(duration(f.on_cpu_ns)),
             known(duration(o.spent.runnable_ns)),
             known(duration(o.spent.blocked_ns)),
             if knows_states && o.worst_ns().is_none() { "-".to_owned() } else { known(duration(o.max_ns)) },
-            known(count(f.context_switches))
+            of_switches(count(f.context_switches))
         );
     }
     if ids.iter().any(|&id| a.at_least_of(id).states) {

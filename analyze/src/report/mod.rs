@@ -106,6 +106,13 @@ pub fn waited(a: &crate::Analysis, p: &crate::PhaseFigures) -> Option<String> {
     chains::line(a, p)
 }
 
+/// The range that a report was made for; none where it is of the whole recording.
+pub(crate) fn range(a: &crate::Analysis, wall: bool) -> Option<String> {
+    let (from, to) = (a.window.from_ns, a.window.from_ns.saturating_add(a.window.len_ns()));
+    let told = a.window.is_cut() && a.window.trace_end_ns > a.window.trace_start_ns;
+    told.then(|| format!("only {} to {} of it", instant(a, from, wall), instant(a, to, wall)))
+}
+
 /// The stretches of a phase of which nothing is claimed, as a sentence; none where there are none.
 pub(crate) fn unclaimed(a: &crate::Analysis, p: &crate::PhaseFigures, wall: bool) -> Option<String> {
     /// Stretches that are named.
@@ -156,8 +163,22 @@ pub(crate) fn lost_from() -> String {
     format!("{} us", crate::LOST_FROM_NS / 1_000)
 }
 
-/// From which part on it is told that something is not known of a time, one in so many.
-const UNKNOWN_FROM: u64 = 200;
+/// From which part of a time on something is told of it, one in so many: what is less than a digit of the rest is no matter.
+const MATTERS_FROM: u64 = 200;
+
+/// Whether a part of a time is more than what its three digits leave out.
+pub(crate) fn matters(part_ns: u64, of_ns: u64) -> bool {
+    part_ns.saturating_mul(MATTERS_FROM) > of_ns
+}
+
+/// Joins the last two with "and".
+pub(crate) fn list(mut parts: Vec<String>) -> String {
+    match (parts.pop(), parts.is_empty()) {
+        (Some(last), true) => last,
+        (Some(last), false) => format!("{} and {last}", parts.join(", ")),
+        (None, _) => String::new(),
+    }
+}
 
 /// What a thread did, as a sentence about it goes on: `ran 3 s, could have run 1 s more, was blocked 2 s`; with what is not known
 /// of it.
@@ -166,10 +187,10 @@ fn states(spent: Spent, unknown_ns: u64) -> String {
         0 => String::new(),
         ns => format!("was throttled {}, ", duration(ns)),
     };
-    // What is less than a digit of the rest is no matter.
-    let unknown = match unknown_ns {
-        ns if ns.saturating_mul(UNKNOWN_FROM) <= spent.total_ns() => String::new(),
-        ns => format!("; of {} it is not known", duration(ns)),
+    let unknown = if matters(unknown_ns, spent.total_ns()) {
+        format!("; of {} it is not known", duration(unknown_ns))
+    } else {
+        String::new()
     };
     format!(
         "ran {}, could have run {} more, {throttled}was blocked {}{unknown}",

@@ -111,17 +111,18 @@ impl Report<'_> {
             let (knows_states, has_pages) = (a.knows_states_of(id), a.knows_page_allocs_of(id));
             let at_least = a.at_least_of(id);
             let of_states = |text: String| least(at_least.states, &text);
+            let of_switches = |text: String| least(at_least.switches, &text);
             let known = |ns: u64| cell(knows_states.then(|| of_states(duration(ns))));
             let worst = if exact { f.off_cpu.worst_ns().filter(|_| knows_states) } else { off.and_then(|t| t.max_ns) };
             let switches = if exact { knows_states.then_some(f.context_switches) } else { off.map(|t| t.count) };
             let pages = if exact { has_pages.then_some(f.page_allocs) } else { allocs.map(|t| t.count) };
             [
                 a.processes.get(id).threads.len().to_string(),
-                known(f.on_cpu_ns),
+                cell(knows_states.then(|| of_switches(duration(f.on_cpu_ns)))),
                 known(s.runnable_ns),
                 known(s.blocked_ns),
                 cell(worst.map(|ns| of_states(duration(ns)))),
-                cell(switches.map(|n| of_states(count(n)))),
+                cell(switches.map(|n| of_switches(count(n)))),
                 cell(pages.map(|n| least(at_least.page_allocs, &count(n)))),
             ]
         };
@@ -208,8 +209,14 @@ impl Report<'_> {
     fn states(&mut self, id: ProcessId) {
         let (a, f) = (self.a, self.a.figures(id));
         if a.knows_states_of(id) {
-            if a.at_least_of(id).states {
-                self.wrapped("  states      ", "at least, and of what was seen: events were lost");
+            match a.at_least_of(id) {
+                crate::AtLeast { switches: true, .. } => {
+                    self.wrapped("  states      ", "at least, and of what was seen: events were lost");
+                }
+                crate::AtLeast { states: true, .. } => {
+                    self.wrapped("  states      ", "off the CPUs at least, and of what was seen: wakes were lost");
+                }
+                _ => {}
             }
             self.switches(id, f);
         } else {

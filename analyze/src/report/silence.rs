@@ -23,17 +23,18 @@ pub(crate) fn sentences(a: &Analysis, p: &PhaseFigures, wall: bool) -> Vec<Strin
     [states].into_iter().chain(waits).collect()
 }
 
-/// `4.00 s from 5.000000 s on until worker (20) woke it`
+/// `4.00 s from 5.000000 s on until worker (20) woke it`; of one that goes on behind the phase `at least 4.00 s from 5.000000 s
+/// on, past the phase's end, until worker (20) woke it`.
 fn wait(a: &Analysis, w: &LongWait, wall: bool) -> String {
     let least = if w.began_before || w.unfinished { "at least " } else { "" };
     let ended = match (w.by, w.ending) {
         (Some(by), _) => format!(" until {} woke it", a.thread_label(by)),
-        (None, Some(ending)) => format!(" {}", ending.words()),
+        (None, Some(ending)) => format!(" {}", ending.words_of_one()),
         (None, None) => String::new(),
     };
     // What ended it later is known, where the recording goes on.
-    let later = if w.unfinished && w.ending != Some(Ending::Edge) { ", which was later" } else { "" };
-    format!("{least}{} from {} on{ended}{later}", duration(w.len_ns()), instant(a, w.start_ns, wall))
+    let past = if w.unfinished && w.ending != Some(Ending::Edge) { ", past the phase's end," } else { "" };
+    format!("{least}{} from {} on{past}{ended}", duration(w.len_ns()), instant(a, w.start_ns, wall))
 }
 
 /// The same in a few words, as a verdict has it: with whom, or what, most of a wait was for.
@@ -47,6 +48,10 @@ pub(super) fn verdict(a: &Analysis, p: &PhaseFigures) -> Option<String> {
     ];
     let (ns, did) = states.into_iter().max_by_key(|(ns, _)| *ns).filter(|(ns, _)| *ns > 0)?;
     let most = if did == "waited" { chains::most(a, p) } else { None };
-    let most = most.map_or(String::new(), |(ns, what)| format!(", {} of that {what}", duration(ns)));
-    Some(format!("; its main thread {did} {} of it{most}", duration(ns)))
+    let all = duration(ns);
+    let most = most.map_or(String::new(), |(ns, what)| match duration(ns) {
+        part if part == all => format!(" {what}"),
+        part => format!(", {part} of that {what}"),
+    });
+    Some(format!("; its main thread {did} {all} of it{most}"))
 }

@@ -110,9 +110,8 @@ impl Report<'_> {
         facts.push(format!("{} events", count(a.events())));
         facts.push(lost(a));
         self.wrapped("", &format!("{}: {}", printable(a.trace.path()), facts.join(", ")));
-        if a.window.is_cut() && a.window.trace_end_ns > a.window.trace_start_ns {
-            let (from, to) = (a.window.from_ns, a.window.from_ns + a.window.len_ns());
-            line!(self, "only {} to {} of it", self.at(from), self.at(to));
+        if let Some(range) = super::range(a, self.wall) {
+            line!(self, "{range}");
         }
     }
 
@@ -257,7 +256,12 @@ fn gaps(a: &Analysis, p: &PhaseFigures) -> String {
         None => format!("{head}; what the submitting thread did in them is unknown: no context switch can be read"),
         Some(spent) => {
             let unknown_ns = p.phase.gaps_ns().saturating_sub(spent.total_ns());
-            format!("{head}: the submitting thread {}", super::states(spent, unknown_ns))
+            let end_ns = p.phase.claimed_ns().saturating_sub(p.phase.asked_ns());
+            let end = match super::matters(end_ns, p.phase.claimed_ns()) {
+                true => format!("; the last {} are the end of the process, and count for nothing", duration(end_ns)),
+                false => String::new(),
+            };
+            format!("{head}: the submitting thread {}{end}", super::states(spent, unknown_ns))
         }
     }
 }
@@ -331,7 +335,9 @@ pub(crate) fn verdicts(a: &Analysis, wanted: &impl Fn(ProcessId) -> bool) -> Vec
             (0, _) if !p.phase.within_call => format!("{label} submitted nothing to a GPU"),
             (_, Some(starved)) => {
                 let busy = busier(p, 1.0 - starved).map_or(String::new(), |b| format!(", and busy {} %", b.percent));
-                format!("GPU fed {} % of {of} by {label}{busy}", percent(1.0 - starved))
+                // Seen from the host it was fed in time in which it may have had nothing to do.
+                let most = if told(p).is_some_and(|i| i.fed().is_some()) { "at most " } else { "" };
+                format!("GPU fed {most}{} % of {of} by {label}{busy}", percent(1.0 - starved))
             }
             // Whoever starts up does not feed a GPU yet, and that is no loss.
             _ if p.phase.warm_up => format!("{} in the start-up of {label}", submissions(a, p)),
@@ -339,7 +345,10 @@ pub(crate) fn verdicts(a: &Analysis, wanted: &impl Fn(ProcessId) -> bool) -> Vec
         };
         let tail = match told(p) {
             Some(i) if i.lost_ns == 0 => format!("; {}", i.cause),
-            Some(i) => format!("; {} lost to {}", i.lost(), i.cause),
+            Some(i) => {
+                let fed = i.fed().map_or(String::new(), |fed| format!(", {fed} of it counted as fed"));
+                format!("; {} lost to {}{fed}", i.lost(), i.cause)
+            }
             _ if p.phase.submissions == 0 && !p.phase.within_call => super::silence::verdict(a, p).unwrap_or_default(),
             _ if !p.phase.warm_up => "; no cause of lost time above 5 %".to_owned(),
             _ => String::new(),

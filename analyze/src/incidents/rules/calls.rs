@@ -70,6 +70,10 @@ pub(super) fn capturing(every_step: bool) -> Found {
 }
 
 pub(super) fn waiting_behind(idle_ns: u64) -> Found {
+    waits_behind(idle_ns).found()
+}
+
+fn waits_behind(idle_ns: u64) -> Scene {
     let mut s = Scene::new();
     let sync = s.f.func("cudaStreamSynchronize", Library::Runtime, Class::Sync);
     for i in 0..1_000 {
@@ -78,10 +82,14 @@ pub(super) fn waiting_behind(idle_ns: u64) -> Found {
         s.f.call(at + 20_000, 0, s.main, sync, 180_000);
     }
     s.f.switch(900 * MS, 0, s.main, S, IDLE);
-    s.found()
+    s
 }
 
 pub(super) fn bursting(wait_ns: u64) -> Found {
+    bursts(wait_ns).found()
+}
+
+fn bursts(wait_ns: u64) -> Scene {
     let mut s = Scene::new();
     let sync = s.f.func("cudaDeviceSynchronize", Library::Runtime, Class::Sync);
     for i in 0..100 {
@@ -92,7 +100,7 @@ pub(super) fn bursting(wait_ns: u64) -> Found {
         s.f.call(at + 200 * 6_000, 0, s.main, sync, wait_ns);
     }
     s.f.switch(900 * MS, 0, s.main, S, IDLE);
-    s.found()
+    s
 }
 
 const TO_DEVICE: u64 = 1;
@@ -255,4 +263,60 @@ fn what_helps_a_busy_main_thread_hangs_on_where_it_is_busy() {
     let (within, between) = (advice(300_000), advice(3 * MS));
     assert!(within.contains("CUDA graphs") && !within.contains("num_workers"), "{within}");
     assert!(between.contains("num_workers") && !between.contains("CUDA graphs"), "{between}");
+}
+
+/// What is lost beyond the gaps is lost in time in which the GPU counts as fed, and the first line says so.
+#[test]
+fn what_is_lost_while_the_gpu_counts_as_fed_is_told_so() {
+    let [_, cause, verdict] = bursts(5_000).told("launch-bound");
+    assert!(verdict.starts_with("GPU fed at most 83 % of the time by train (10); "), "{verdict}");
+    assert!(
+        verdict.contains("; up to 120 ms lost to launching kernels one by one, 100 ms of it counted as fed"),
+        "{verdict}"
+    );
+    assert!(
+        cause.contains(
+            "; 100 ms of the lost time counts as time in which the GPU was fed: its host was in the launches"
+        ),
+        "{cause}"
+    );
+    // Nothing of what a busy thread loses is.
+    let [_, cause, verdict] = Scene::new().steps(|_, _| {}).told("busy-main");
+    assert!(verdict.starts_with("GPU fed less than 1 % of the time by train (10); 580 ms lost to "), "{verdict}");
+    assert!(!cause.contains("counts as"), "{cause}");
+}
+
+/// A short gap is no loss by itself, but for one behind a wait; then both are told.
+#[test]
+fn short_gaps_behind_waits_are_told_apart() {
+    let part = "lies in gaps below 50 us, which count here, for behind a wait nothing is queued";
+    let [summary, cause, _] = waits_behind(30_000).told("waits-too-often");
+    assert!(
+        summary.contains("lost 30.0 ms") && cause.contains(&format!("; 30.0 ms of it {part}")),
+        "{summary}: {cause}"
+    );
+    let [_, cause, _] = waits_behind(300_000).told("waits-too-often");
+    assert!(!cause.contains(part), "{cause}");
+}
+
+/// What a busy thread ran is more than what is lost to that where it allocates meanwhile: the cause says what is left out.
+#[test]
+fn what_a_busy_thread_ran_elsewhere_is_told_with_its_cause() {
+    let scene = |ns: u64| {
+        let s = Scene::new().steps(|s, at| {
+            let malloc = s.f.func("cudaMalloc", Library::Runtime, Class::Alloc);
+            if ns > 0 {
+                s.f.call(at, 0, s.main, malloc, ns);
+            }
+        });
+        s.told("busy-main")
+    };
+    let [summary, cause, _] = scene(4 * MS);
+    assert!(summary.contains("lost 465 ms") && cause.contains("ran for 585 ms"), "{summary}: {cause}");
+    assert!(
+        cause.ends_with("; of what it ran, 120 ms in calls that allocate, release or make graphs are not counted here"),
+        "{cause}"
+    );
+    let [summary, cause, _] = scene(0);
+    assert!(summary.contains("lost 580 ms") && !cause.contains("not counted"), "{summary}: {cause}");
 }

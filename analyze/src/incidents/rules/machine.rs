@@ -53,12 +53,16 @@ pub(super) fn throttled(by_quota: Option<u64>) -> Found {
 }
 
 pub(super) fn crowded(forked: bool) -> Found {
+    crowd(forked).found()
+}
+
+fn crowd(forked: bool) -> Scene {
     let mut s = Scene::new();
     let (first, second) = (s.worker, s.f.task(30, 30));
     if forked {
         s.f.push(11, 0, Fork { parent: s.main, child: second });
     }
-    let s = s.steps(|s, at| {
+    s.steps(|s, at| {
         // The worker that is waited for stands behind the other one, which is waited for after that.
         s.out(at, 0, s.main, S, READ, second);
         s.f.waking(at + 1_000, 0, second, first, HARDIRQ);
@@ -72,8 +76,7 @@ pub(super) fn crowded(forked: bool) -> Found {
         // Now it stands behind it once more, for the next.
         s.f.switch(at + 18 * MS + 3_000, 0, s.main, PREEMPTED, second);
         s.f.switch(at + 19 * MS - 1_000, 0, second, PREEMPTED, s.main);
-    });
-    s.found()
+    })
 }
 
 /// The main thread is woken each millisecond, and runs again only after a while; somebody is on its CPU meanwhile, or nobody.
@@ -185,6 +188,64 @@ pub(super) fn exchanging(late: &dyn Fn(u64) -> u64) -> Found {
     incidents(exchanging_on(None, late, 50 * MS))
 }
 
+/// A stranger has the main thread's CPU, and then that of the worker that it waits for: the times of both are told.
+#[test]
+fn all_who_had_no_cpu_are_named() {
+    let mut s = Scene::new();
+    let hog = s.f.task(99, 99);
+    let [summary, ..] = s
+        .steps(|s, at| {
+            s.f.switch(at, 0, s.main, PREEMPTED, hog);
+            s.f.switch(at + 5 * MS, 0, hog, PREEMPTED, s.main);
+            s.out(at + 6 * MS, 0, s.main, S, READ, hog);
+            s.f.waking(at + 6 * MS + 1_000, 0, hog, s.worker, HARDIRQ);
+            s.f.wakeup(at + 6 * MS + 1_000, 0, s.worker, 0);
+            s.f.switch(at + 14 * MS, 0, hog, PREEMPTED, s.worker);
+            s.f.waking(at + 15 * MS - 1_000, 0, s.worker, s.main, 0);
+            s.out(at + 15 * MS, 0, s.worker, S, READ, s.main);
+        })
+        .told("cpu-contention");
+    let told = "threads that it waited for had no CPU for 232 ms in which they could have run, its submitting thread had none for \
+                145 ms, behind ? (99) 377 ms";
+    assert!(summary.contains("lost 377 ms") && summary.ends_with(told), "{summary}");
+}
+
+/// A stranger has the main thread's CPU, and then nobody is seen there: that counts with what the stranger had, and is told apart.
+#[test]
+fn time_behind_nobody_is_told_where_it_counts_with_a_stranger() {
+    let mut s = Scene::new();
+    let hog = s.f.task(99, 99);
+    let [summary, cause, _] = s
+        .steps(|s, at| {
+            s.f.switch(at, 0, s.main, PREEMPTED, hog);
+            s.f.switch(at + 10 * MS, 0, hog, S, IDLE);
+            s.f.switch(at + 15 * MS, 0, IDLE, 0, s.main);
+        })
+        .told("cpu-contention");
+    assert!(
+        summary.contains("lost 435 ms")
+            && summary.ends_with("could have run for 290 ms more and had no CPU, behind ? (99) 290 ms"),
+        "{summary}"
+    );
+    assert!(cause.ends_with("for 290 ms in all; nobody was seen on them for 145 ms more"), "{cause}");
+}
+
+/// Which CPUs threads may use was not recorded, or is lost: the cause does not mix them up.
+#[test]
+fn what_was_lost_of_who_may_use_which_cpus_is_told_as_lost() {
+    let cause = |lost: bool| {
+        let mut s = crowd(true);
+        if lost {
+            let probe = s.f.writer().string("task_affinity");
+            s.f.push(MS, 0, Loss { probe, cause: 1, count: Some(5), to_ns: 2 * MS, of_host: None });
+        }
+        let [_, cause, _] = s.told("too-many-workers");
+        cause
+    };
+    assert!(cause(false).contains("CPUs they may use is not recorded"), "{}", cause(false));
+    assert!(cause(true).contains("CPUs they may use cannot be read from what is left"), "{}", cause(true));
+}
+
 #[test]
 fn a_neighbour_is_one_of_another_control_group() {
     assert_eq!(bound(false, Some("/other"))[0].0, "noisy-neighbour");
@@ -219,7 +280,8 @@ fn each_control_group_is_told_its_own_time() {
     );
     let told = two_neighbours(["/job", "/b"], 12);
     assert!(
-        told.starts_with("cpu-contention") && told.contains("174 ms of that processes of another control group (/b)"),
+        told.starts_with("cpu-contention")
+            && told.contains("174 ms of that by processes of another control group (/b)"),
         "{told}"
     );
     let told = two_neighbours(["/job", "/job"], 12);

@@ -90,6 +90,15 @@ impl Scene {
     fn found(self) -> Found {
         incidents(self.f)
     }
+
+    /// The summary and the cause of an incident of this kind, and the verdict.
+    fn told(self, kind: &str) -> [String; 3] {
+        let trace = self.f.finish();
+        let a = Analysis::new(&trace, ingero_replay::Window::whole(&trace));
+        let incident = a.incidents.iter().find(|i| i.kind == kind).expect("no incident");
+        let verdict = crate::report::verdicts(&a, &|_| true).join("; ");
+        [incident.summary.clone(), incident.root_cause.clone(), verdict]
+    }
 }
 
 /// Kind, severity, lost time and summary of each incident.

@@ -75,14 +75,14 @@ impl Losses {
         out
     }
 
-    /// Whether who ran and who waited is hidden in all of a range, which ends with `to_ns`, on every host.
+    /// Whether who ran and who waited is hidden in all of a range, which ends with `to_ns`, on this host: of a host among several, in
+    /// its own recording's part of the range.
     #[must_use]
-    pub fn hides_states(&self, trace: &Trace, from_ns: u64, to_ns: u64) -> bool {
-        (0..Hosts::new(trace).count()).all(|host| {
-            let hidden = self.parts.iter().filter(|l| l.hides_states(trace) && l.concerns(host));
-            let joined = joined(hidden);
-            joined.iter().any(|&(from, to)| from <= from_ns && to >= to_ns)
-        })
+    pub fn hides_states(&self, trace: &Trace, host: usize, from_ns: u64, to_ns: u64) -> bool {
+        let (own_from_ns, own_to_ns) = Hosts::new(trace).get(host).map_or((0, u64::MAX), |host| host.span_ns);
+        let (from_ns, to_ns) = (from_ns.max(own_from_ns), to_ns.min(own_to_ns));
+        let hidden = self.parts.iter().filter(|l| l.hides_states(trace) && l.concerns(host));
+        joined(hidden).iter().any(|&(from, to)| from <= from_ns && to >= to_ns)
     }
 
     /// Events that are missing, as far as they were counted; none where something is missing and nothing was counted.
@@ -395,7 +395,7 @@ mod tests {
             }
             let trace = f.finish();
             let a = crate::Analysis::new(&trace, Window::whole(&trace));
-            (a.phases.iter().all(crate::PhaseFigures::is_unclaimed), a.losses.hides_states(&trace, 0, 1_000 * MS))
+            (a.phases.iter().all(crate::PhaseFigures::is_unclaimed), a.losses.hides_states(&trace, 0, 0, 1_000 * MS))
         };
         assert_eq!(lost(20_000), (true, true));
         assert_eq!(lost(20 * MS), (false, false));

@@ -6,7 +6,8 @@ use std::ops::Range;
 use ingero_format::Trace;
 use ingero_format::catalog::{Body, Call, Class, END_BEGAN_BEFORE, Kind, TaskId};
 use ingero_replay::{
-    Blind, CallSpan, Cpus, Event, Merge, OffCpu, OffKind, ProcessId, Processes, Run, Sink, Spent, Waker, Window,
+    Blind, CallSpan, Cpus, Event, Merge, OffCpu, OffKind, PageSizes, ProcessId, Processes, Run, Sink, Spent, Waker,
+    Window,
 };
 
 use crate::affinity::Affinities;
@@ -21,8 +22,6 @@ use crate::shares::{Share, Shares};
 use crate::signs::Signs;
 use crate::works::Works;
 
-/// Pages of unknown size are taken to be this large.
-const PAGE_BYTES: u64 = 4096;
 /// Gaps behind a wait for the device that are shorter than this come from waiting too often.
 const AFTER_WAIT_BELOW_NS: u64 = 1_000_000;
 /// A copy to the host that follows a wait for the device so soon waits for nothing.
@@ -81,7 +80,7 @@ pub(crate) struct Ledger<'a> {
     /// Who works for whom.
     pub(crate) works: Works,
     window: Window,
-    page_bytes: u64,
+    page_sizes: PageSizes,
     pub(crate) figures: Vec<ProcessFigures>,
     behind: Behind,
     pub(crate) phases: Vec<PhaseFigures>,
@@ -154,7 +153,7 @@ impl<'a> Ledger<'a> {
                 helpers: helpers.collect(),
             },
             timed_out: BTreeMap::new(),
-            page_bytes: trace.meta("page_size").and_then(|s| s.parse().ok()).unwrap_or(PAGE_BYTES),
+            page_sizes: PageSizes::new(trace),
             figures: vec![ProcessFigures::default(); of_process.len()],
             behind: Behind::new(),
             phases,
@@ -512,7 +511,7 @@ impl Sink for Ledger<'_> {
             Body::Exit(e) => self.works.exits(e.task, event.ts_ns),
             Body::Affinity(e) => self.surroundings.affinities.binds(e.task, e.cpus, self.trace.string(e.cpus)),
             Body::PageAlloc(e) if within => {
-                let bytes = self.page_bytes.saturating_mul(1 << e.order.min(32));
+                let bytes = self.page_sizes.bytes(self.trace, e.task, e.order);
                 let p = self.process(e.task);
                 p.page_allocs += 1;
                 p.page_alloc_bytes = p.page_alloc_bytes.saturating_add(bytes);

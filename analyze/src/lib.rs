@@ -85,6 +85,7 @@ pub struct Analysis<'t> {
     /// What was lost while recording, and what cannot be read.
     pub losses: Losses,
     known: known::Known,
+    sampled: sample::Sampled,
     /// Whether the source says who wakes whom.
     pub knows_wakers: bool,
     /// Wall-clock time of the trace's start, where known.
@@ -120,17 +121,23 @@ impl<'t> Analysis<'t> {
     }
 
     fn phases_of(trace: &Trace, processes: &Processes, window: &Window) -> Vec<Phase> {
-        if sample::is_sample(trace) {
+        let sampled = sample::Sampled::new(trace);
+        if sampled.all() {
             return sample::phases(trace, processes, window);
         }
         let mut calls = exchange::Calls::of(trace);
-        let (feeds, lost) = feed::feeds(trace, processes, window, &mut calls);
+        let (mut feeds, lost) = feed::feeds(trace, processes, window, &mut calls);
+        // What lies between stored calls of a sample tells nothing.
+        feeds.retain(|feed| !sampled.of_pid(processes.get(feed.process).pid));
         let lives = phases::Lives::new(trace, processes);
         let mut phases = phases::split(feeds, processes, &lives, window);
         let lossy = losses::Lossy::of(trace, &ingero_replay::lost(trace, &lost));
         phases.iter_mut().for_each(|phase| phase.leave_out(lossy.of_pid(processes.get(phase.process).pid)));
         exchange::Collectives::new(trace, processes, calls, lost).tell(&mut phases, processes);
         Self::kill(&mut phases, trace, processes, window, &lossy);
+        if sampled.any() {
+            phases.extend(sample::phases(trace, processes, window));
+        }
         phases
     }
 
@@ -168,9 +175,10 @@ impl<'t> Analysis<'t> {
         let mut repairs = Timeline::new(trace).run(&mut Both(&mut ledger, other));
         let losses = Losses::of(trace, &repairs.lost_blocks);
         // Which blocks of the threads' states cannot be read shows only now: then it is done again without their time.
-        if !repairs.lost_blocks.is_empty() && !sample::is_sample(trace) {
+        let sampled = sample::Sampled::new(trace);
+        if !repairs.lost_blocks.is_empty() && !sampled.all() {
             let lossy = losses::Lossy::of(trace, &losses.parts);
-            for (_, phase) in &mut phases {
+            for (_, phase) in phases.iter_mut().filter(|(_, phase)| phase.sample.is_none()) {
                 let lossy = lossy.of_pid(processes.get(phase.process).pid);
                 phase.leave_out(lossy);
                 let is_lossy =
@@ -187,7 +195,7 @@ impl<'t> Analysis<'t> {
         let known = ledger.known();
         let (mut figures, phases, signs, works) = (ledger.figures, ledger.phases, ledger.signs, ledger.works);
         let knows_wakers = ledger.surroundings.knows_wakers;
-        if sample::is_sample(trace) {
+        if sampled.any() {
             for (id, totals) in totals::of(trace, &processes, &window) {
                 if let Some(f) = figures.get_mut(id.index()) {
                     for &func in totals.ops.keys() {
@@ -212,6 +220,7 @@ impl<'t> Analysis<'t> {
             repairs,
             losses,
             known,
+            sampled,
             knows_wakers,
             start_unix_ns,
         };
@@ -287,24 +296,31 @@ impl<'t> Analysis<'t> {
     /// Which figures of processes are the least that there was, of any of them.
     #[must_use]
     pub fn at_least(&self) -> AtLeast {
-        self.at_least_where(self.has(Kind::Switch), |kind| self.lacks(kind))
+        self.at_least_where(self.sampled.all(), self.has(Kind::Switch), |kind| self.lacks(kind))
     }
 
     /// Which figures of a process are the least that there was.
     #[must_use]
     pub fn at_least_of(&self, id: ProcessId) -> AtLeast {
-        self.at_least_where(self.knows_states_of(id), |kind| self.lacks_of(id, kind))
+        self.at_least_where(self.sampled_of(id), self.knows_states_of(id), |kind| self.lacks_of(id, kind))
     }
 
-    fn at_least_where(&self, has_states: bool, lacks: impl Fn(Kind) -> bool) -> AtLeast {
-        let told = !self.sampled() && has_states;
+    fn at_least_where(&self, sampled: bool, has_states: bool, lacks: impl Fn(Kind) -> bool) -> AtLeast {
+        let told = !sampled && has_states;
         let switches = told && lacks(Kind::Switch);
         AtLeast {
             states: switches || (told && [Kind::Waking, Kind::Wakeup].into_iter().any(&lacks)),
             switches,
-            calls: !self.sampled() && lacks(Kind::Call),
-            page_allocs: !self.sampled() && lacks(Kind::PageAlloc),
+            calls: !sampled && lacks(Kind::Call),
+            page_allocs: !sampled && lacks(Kind::PageAlloc),
         }
+    }
+
+    /// The same of all processes of a host.
+    pub(crate) fn at_least_of_host(&self, host: usize) -> AtLeast {
+        self.at_least_where(self.sampled.of_host(host), self.knows_states_of_host(host), |kind| {
+            self.losses.lacks(self.trace, kind, &self.window, Some(host))
+        })
     }
 
     /// The same of the events of a process: what another host lost is none of its.
@@ -318,13 +334,18 @@ impl<'t> Analysis<'t> {
     /// none can be read.
     #[must_use]
     pub fn knows_states(&self) -> bool {
-        !self.sampled() && self.known.hosts().any(|host| host.states)
+        !self.sampled.all() && self.known.hosts().any(|host| host.states)
     }
 
     /// The same of a process, by what its own host recorded.
     #[must_use]
     pub fn knows_states_of(&self, id: ProcessId) -> bool {
-        !self.sampled() && self.known.of_pid(self.processes.get(id).pid).states
+        !self.sampled_of(id) && self.known.of_pid(self.processes.get(id).pid).states
+    }
+
+    /// The same of a host.
+    pub(crate) fn knows_states_of_host(&self, host: usize) -> bool {
+        !self.sampled.of_host(host) && self.known.hosts().nth(host).is_some_and(|of| of.states)
     }
 
     /// Whether the source can tell a throttled task from a preempted one.
@@ -411,10 +432,16 @@ impl<'t> Analysis<'t> {
         ops
     }
 
-    /// Whether the source holds a sample of the events only.
+    /// Whether the source holds a sample of the events only; of several hosts, that of any.
     #[must_use]
     pub fn sampled(&self) -> bool {
-        sample::is_sample(self.trace)
+        self.sampled.any()
+    }
+
+    /// The same of the source that a process's host was recorded by.
+    #[must_use]
+    pub fn sampled_of(&self, id: ProcessId) -> bool {
+        self.sampled.of_pid(self.processes.get(id).pid)
     }
 
     /// What the trace cannot show, in sentences.
@@ -429,17 +456,19 @@ impl<'t> Analysis<'t> {
         for d in self.trace.damage() {
             out.push(format!("{} bytes at offset {:#x} cannot be read: {}", d.len, d.offset, d.problem));
         }
-        if self.sampled() {
-            out.push(match (self.trace.meta("stored_events"), self.trace.meta("counted_events")) {
+        for (host, of) in self.sampled.hosts() {
+            let own = |key: &str| self.trace.meta(&format!("host.{host}.{key}")).or_else(|| self.trace.meta(key));
+            out.push(match (own("stored_events"), own("counted_events")) {
                 (Some(stored), Some(counted)) => format!(
-                    "a sample: the source stored {} of {} events; totals are its own counts, percentiles and states \
+                    "a sample{of}: the source stored {} of {} events; totals are its own counts, percentiles and states \
                      of threads cannot be told, and gaps between stored calls may hold others",
                     printable(stored),
                     printable(counted)
                 ),
-                _ => "a sample: the source did not store all events, nor count them; only what it stored is counted, \
-                      percentiles and states of threads cannot be told, and gaps between stored calls may hold others"
-                    .to_owned(),
+                _ => format!(
+                    "a sample{of}: the source did not store all events, nor count them; only what it stored is counted, \
+                     percentiles and states of threads cannot be told, and gaps between stored calls may hold others"
+                ),
             });
         }
         // Where no switch can be read, nothing is told that any of this would be needed for.
@@ -453,7 +482,7 @@ impl<'t> Analysis<'t> {
             let unknown = blamed(Kind::Waking, "who woke whom");
             out.push(format!("{unknown}: what a blocked thread waited for is assumed from what its process's other threads and workers did meanwhile"));
         }
-        let has_states = has_states && !self.sampled();
+        let has_states = has_states && !self.sampled.all();
         if has_states && !self.reads(Kind::Affinity) {
             let unknown = blamed(Kind::Affinity, "which CPUs a thread may use");
             out.push(format!(

@@ -75,14 +75,12 @@ impl Losses {
         out
     }
 
-    /// Whether who ran and who waited is hidden in all of a range, which ends with `to_ns`, on every host.
+    /// Whether who ran and who waited is hidden in all of a range, which ends with `to_ns`, on this host: of a host among several, in
+    /// its own recording's part of the range.
     #[must_use]
-    pub fn hides_states(&self, trace: &Trace, from_ns: u64, to_ns: u64) -> bool {
-        let hosts = Hosts::new(trace);
-        (0..hosts.count()).all(|host| {
-            let hidden = self.parts.iter().filter(|l| l.hides_states(trace) && l.concerns(host));
-            covers(hidden.map(|l| (l.from_ns, l.to_ns)), &hosts, host, (from_ns, to_ns))
-        })
+    pub fn hides_states(&self, trace: &Trace, host: usize, from_ns: u64, to_ns: u64) -> bool {
+        let hidden = self.parts.iter().filter(|l| l.hides_states(trace) && l.concerns(host));
+        covers(hidden.map(|l| (l.from_ns, l.to_ns)), &Hosts::new(trace), host, (from_ns, to_ns))
     }
 
     /// Events that are missing, as far as they were counted; none where something is missing and nothing was counted.
@@ -436,7 +434,7 @@ mod tests {
             let trace = f.finish();
             let a = crate::Analysis::new(&trace, Window::whole(&trace));
             let unclaimed = a.phases.iter().all(crate::PhaseFigures::is_unclaimed);
-            (unclaimed, a.losses.hides_states(&trace, 0, 1_000 * MS), a.knows_states())
+            (unclaimed, a.losses.hides_states(&trace, 0, 0, 1_000 * MS), a.knows_states())
         };
         assert_eq!(lost(20_000), (true, true, false));
         assert_eq!(lost(20 * MS), (false, false, true));

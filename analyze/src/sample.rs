@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use ingero_format::Trace;
 use ingero_format::catalog::{Body, Class, END_RETURNED, FuncId, TaskId};
-use ingero_replay::{Merge, ProcessId, Processes, Window};
+use ingero_replay::{Hosts, Merge, ProcessId, Processes, Window};
 
 use crate::phases::Phase;
 
@@ -164,6 +164,54 @@ impl Series {
     }
 }
 
+/// Of which hosts a source kept a sample of the events only.
+#[derive(Debug, Clone)]
+pub(crate) struct Sampled {
+    hosts: Hosts,
+    /// By host.
+    of: Vec<bool>,
+}
+
+impl Sampled {
+    pub(crate) fn new(trace: &Trace) -> Self {
+        let hosts = Hosts::new(trace);
+        Self { of: hosts.sampled(trace), hosts }
+    }
+
+    pub(crate) fn any(&self) -> bool {
+        self.of.contains(&true)
+    }
+
+    pub(crate) fn all(&self) -> bool {
+        !self.of.contains(&false)
+    }
+
+    pub(crate) fn of_host(&self, host: usize) -> bool {
+        self.of.get(host).is_some_and(|&sampled| sampled)
+    }
+
+    /// Whether the host of a process is one of them, by its id.
+    pub(crate) fn of_pid(&self, pid: u32) -> bool {
+        self.of_host(self.hosts.of_pid(pid))
+    }
+
+    pub(crate) fn host_of(&self, pid: u32) -> usize {
+        self.hosts.of_pid(pid)
+    }
+
+    /// The hosts that are, each with what it is called where there are several.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = (usize, String)> {
+        let sampled = self.of.iter().enumerate().filter(|(_, sampled)| **sampled);
+        sampled.map(|(host, _)| (host, ingero_replay::of_host(&self.hosts, Some(host))))
+    }
+
+    /// The end of a host's recording.
+    fn end_ns(&self, host: usize, window: &Window) -> u64 {
+        let own_ns = self.hosts.get(host).map_or(u64::MAX, |host| host.span_ns.1);
+        window.trace_end_ns.min(own_ns)
+    }
+}
+
 /// A sample as it was read.
 struct Kept {
     series: BTreeMap<(TaskId, Key), Series>,
@@ -171,46 +219,63 @@ struct Kept {
     order: Vec<ProcessId>,
     born_ns: BTreeMap<ProcessId, u64>,
     died_ns: BTreeMap<ProcessId, u64>,
-    /// Processes to which pages were counted.
+    /// Processes to which pages were counted, and the hosts whose sources count them.
     paged: Vec<ProcessId>,
-    counts_pages: bool,
-    last_ns: u64,
+    counts_pages: Vec<usize>,
+    /// By process: its host, and the end of what is known of that.
+    host_of: Vec<usize>,
+    last_ns: Vec<u64>,
 }
 
 impl Kept {
     fn read(trace: &Trace, processes: &Processes, window: &Window) -> Self {
-        let last_ns = window.to_ns.min(window.trace_end_ns);
-        let (series, order) = (BTreeMap::new(), Vec::new());
-        let (born_ns, died_ns) = (BTreeMap::new(), BTreeMap::new());
-        let mut this = Self { series, order, born_ns, died_ns, paged: Vec::new(), counts_pages: false, last_ns };
+        let sampled = Sampled::new(trace);
+        let ids = processes.iter().map(|(id, _)| id.index() + 1).max().unwrap_or(0);
+        let mut host_of = vec![0; ids];
+        for (id, p) in processes.iter() {
+            host_of[id.index()] = sampled.host_of(p.pid);
+        }
+        let last_ns = host_of.iter().map(|&host| sampled.end_ns(host, window).min(window.to_ns)).collect();
+        let mut this = Self {
+            series: BTreeMap::new(),
+            order: Vec::new(),
+            born_ns: BTreeMap::new(),
+            died_ns: BTreeMap::new(),
+            paged: Vec::new(),
+            counts_pages: Vec::new(),
+            host_of,
+            last_ns,
+        };
+        // Events of a host that was recorded in full are for others to tell of.
+        let is_sampled = |task: TaskId| sampled.of_pid(trace.task(task).pid);
         // The totals' stretches are told by the clock of the source, which is the wall's.
         let unix_ns = ingero_replay::start_unix_ns(trace, window.trace_start_ns).unwrap_or(window.trace_start_ns);
         let at = |wall_ns: u64| window.trace_start_ns.saturating_add(wall_ns).saturating_sub(unix_ns);
         for event in Merge::new(trace) {
             let ts = event.ts_ns;
             match event.body {
-                Body::Aggregate(e) => {
+                Body::Aggregate(e) if is_sampled(e.task) => {
                     let id = processes.of(e.task);
                     let key = match (e.func, trace.string(e.op)) {
                         (Some(func), _) => Key::Call(func),
                         (None, "sched_switch") => Key::Switch,
                         (None, "mm_page_alloc") => {
-                            this.counts_pages = true;
+                            this.counts_pages.push(this.host_of(id));
                             this.paged.push(id);
                             continue;
                         }
                         _ => continue,
                     };
                     let (start_ns, end_ns) = (at(e.bucket_ns), at(e.bucket_ns.saturating_add(e.len_ns)));
-                    // Nothing was counted past the end of the trace.
-                    let end_ns = end_ns.min(window.trace_end_ns);
+                    // Nothing was counted past the end of its host's recording.
+                    let end_ns = end_ns.min(sampled.end_ns(this.host_of(id), window));
                     let total = Total { start_ns, end_ns, count: e.count, sum_ns: e.sum_dur_ns.unwrap_or(0) };
                     this.series.entry((e.task, key)).or_default().totals.push(total);
                 }
-                Body::OffCpu(e) => {
+                Body::OffCpu(e) if is_sampled(e.task) => {
                     this.series.entry((e.task, Key::Switch)).or_default().stored.push((ts, e.dur_ns));
                 }
-                Body::Call(e) => {
+                Body::Call(e) if is_sampled(e.task) => {
                     let dur = e.dur_ns.filter(|_| e.end == END_RETURNED).unwrap_or(0);
                     this.series.entry((e.task, Key::Call(e.func))).or_default().stored.push((ts, dur));
                     let id = processes.of(e.task);
@@ -218,10 +283,10 @@ impl Kept {
                         this.order.push(id);
                     }
                 }
-                Body::Fork(e) if processes.of(e.child) != processes.of(e.parent) => {
+                Body::Fork(e) if is_sampled(e.child) && processes.of(e.child) != processes.of(e.parent) => {
                     this.born_ns.entry(processes.of(e.child)).or_insert(ts);
                 }
-                Body::Exit(e) if processes.get(processes.of(e.task)).leader == Some(e.task) => {
+                Body::Exit(e) if is_sampled(e.task) && processes.get(processes.of(e.task)).leader == Some(e.task) => {
                     this.died_ns.insert(processes.of(e.task), ts);
                 }
                 _ => {}
@@ -232,7 +297,16 @@ impl Kept {
 
     /// Whether a descendant is told to be a process: one is handed pages, and they are counted by process.
     fn is_process(&self, id: ProcessId) -> bool {
-        !self.counts_pages || self.paged.contains(&id)
+        !self.counts_pages.contains(&self.host_of(id)) || self.paged.contains(&id)
+    }
+
+    fn host_of(&self, id: ProcessId) -> usize {
+        self.host_of.get(id.index()).copied().unwrap_or(0)
+    }
+
+    /// The end of what is known of a process.
+    fn last_ns(&self, id: ProcessId) -> u64 {
+        self.last_ns.get(id.index()).copied().unwrap_or(0)
     }
 }
 
@@ -333,7 +407,7 @@ impl<'a> Walk<'a> {
         let births = self.births(start_ns);
         let end_ns = match births.last() {
             // What workers do after the last stored call belongs to it.
-            Some(_) => self.kept.died_ns.get(&self.id).copied().unwrap_or(self.kept.last_ns).max(last_call_ns),
+            Some(_) => self.kept.died_ns.get(&self.id).copied().unwrap_or(self.kept.last_ns(self.id)).max(last_call_ns),
             None => last_call_ns,
         };
         let warm_ns = waits.first().copied().filter(|&end| end < last_call_ns);
@@ -351,7 +425,7 @@ impl<'a> Walk<'a> {
     /// Where workers begin: at the end of the last stored call before the first of them.
     fn births(&self, start_ns: u64) -> Vec<u64> {
         let mut born: Vec<u64> = self.workers.iter().filter_map(|id| self.kept.born_ns.get(id).copied()).collect();
-        born.retain(|&at| at > start_ns && at <= self.kept.last_ns);
+        born.retain(|&at| at > start_ns && at <= self.kept.last_ns(self.id));
         born.sort_unstable();
         let mut cuts = Vec::new();
         let mut latest: Option<u64> = None;
@@ -486,9 +560,4 @@ impl<'a> Walk<'a> {
         let (func, (_, count)) = counts.into_iter().max_by_key(|(func, (all, _))| (*all, std::cmp::Reverse(*func)))?;
         (count > 0).then_some(Steps { func, count })
     }
-}
-
-/// Whether a trace is a sample.
-pub(crate) fn is_sample(trace: &Trace) -> bool {
-    trace.meta("sampled") == Some("true")
 }

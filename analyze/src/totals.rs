@@ -1,11 +1,13 @@
 //! What can be said of a source that kept a sample: its own totals, or, where it kept none, those of
 //! what it stored. Nothing is said of what only all events would tell.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ingero_format::Trace;
-use ingero_format::catalog::{Aggregate, Body, FuncId, Kind};
-use ingero_replay::{Merge, ProcessId, Processes, Window};
+use ingero_format::catalog::{Aggregate, Body, FuncId, Kind, TaskId};
+use ingero_replay::{Merge, PageSizes, ProcessId, Processes, Window};
+
+use crate::sample::Sampled;
 
 /// Totals of one operation of one process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -88,17 +90,21 @@ impl Sources {
     }
 }
 
-/// The totals of all processes. In a part of the trace only those of sources that keep none are known:
+/// The totals of all processes of hosts whose sources kept a sample. In a part of the trace only those of sources that keep none are known:
 /// a total is of whole minutes.
 pub(crate) fn of(trace: &Trace, processes: &Processes, window: &Window) -> HashMap<ProcessId, ProcessTotals> {
     let mut sources: HashMap<(ProcessId, Key), Sources> = HashMap::new();
     let wanted = |k| matches!(k, Kind::Aggregate | Kind::OffCpu | Kind::Call | Kind::PageAlloc);
-    let mut has_totals = false;
+    let sampled = Sampled::new(trace);
+    let page_sizes = PageSizes::new(trace);
+    // The hosts whose sources keep totals.
+    let mut counting = BTreeSet::new();
     for event in Merge::of(trace, wanted) {
         let within = window.holds(event.ts_ns);
+        let is_sampled = |task: TaskId| sampled.of_pid(trace.task(task).pid);
         match event.body {
-            Body::Aggregate(e) => {
-                has_totals = true;
+            Body::Aggregate(e) if is_sampled(e.task) => {
+                counting.insert(sampled.host_of(trace.task(e.task).pid));
                 let Some(key) = key_of(trace, &e) else { continue };
                 let entry = sources.entry((processes.of(e.task), key)).or_default();
                 entry.has_totals = true;
@@ -106,26 +112,25 @@ pub(crate) fn of(trace: &Trace, processes: &Processes, window: &Window) -> HashM
                 let sizes = key == Key::PageAllocs || e.func.is_some() && e.sum_arg0 > 0;
                 entry.counted.add(e.count, e.sum_dur_ns, e.max_dur_ns, sizes.then_some(e.sum_arg0));
             }
-            Body::OffCpu(e) if within => {
+            Body::OffCpu(e) if within && is_sampled(e.task) => {
                 let entry = sources.entry((processes.of(e.task), Key::OffCpu)).or_default();
                 entry.stored.add(1, Some(e.dur_ns), Some(e.dur_ns), None);
             }
-            Body::Call(e) if within => {
+            Body::Call(e) if within && is_sampled(e.task) => {
                 let entry = sources.entry((processes.of(e.task), Key::Call(e.func))).or_default();
                 entry.stored.add(1, e.dur_ns, e.dur_ns, e.bytes);
             }
-            Body::PageAlloc(e) if within => {
+            Body::PageAlloc(e) if within && is_sampled(e.task) => {
                 let entry = sources.entry((processes.of(e.task), Key::PageAllocs)).or_default();
-                entry.stored.add(1, None, None, Some(4096 << e.order.min(32)));
+                entry.stored.add(1, None, None, Some(page_sizes.bytes(trace, e.task, e.order)));
             }
             _ => {}
         }
     }
     let mut totals: HashMap<ProcessId, ProcessTotals> = HashMap::new();
-    if has_totals && window.is_cut() {
-        return totals;
-    }
-    for ((process, key), of) in sources {
+    let is_told =
+        |process: ProcessId| !window.is_cut() || !counting.contains(&sampled.host_of(processes.get(process).pid));
+    for ((process, key), of) in sources.into_iter().filter(|((process, _), _)| is_told(*process)) {
         let totals = totals.entry(process).or_default();
         match key {
             Key::OffCpu => totals.off_cpu = Some(of.totals()),

@@ -17,6 +17,10 @@ pub struct Host {
     pub span_ns: (u64, u64),
     /// What its times are wrong by at most, seen from its own wall clock.
     pub uncertainty_ns: u64,
+    /// Whether its source kept a sample of the events only.
+    pub sampled: bool,
+    /// Bytes of a page of its memory, where it says so.
+    page_bytes: Option<u64>,
 }
 
 /// All of them, in order; none of a recording that is of one host alone.
@@ -40,6 +44,8 @@ impl Hosts {
                 span_ns: time("start_ns").zip(time("end_ns")).unwrap_or((0, u64::MAX)),
                 // Of what nobody can read nothing is known.
                 uncertainty_ns: time("uncertainty_ns").unwrap_or(u64::MAX),
+                sampled: own("sampled") == Some("true"),
+                page_bytes: time("page_size").filter(|&bytes| bytes > 0),
             })
         };
         let mut hosts: Vec<Host> = (0..).map_while(host).collect();
@@ -69,6 +75,14 @@ impl Hosts {
     #[must_use]
     pub fn get(&self, host: usize) -> Option<&Host> {
         self.0.get(host)
+    }
+
+    /// By host: whether its source kept a sample of the events only.
+    #[must_use]
+    pub fn sampled(&self, trace: &Trace) -> Vec<bool> {
+        // Of one host the file says it; of several each has its own word.
+        let all = trace.meta("sampled") == Some("true");
+        (0..self.count()).map(|host| self.get(host).map_or(all, |host| host.sampled)).collect()
     }
 
     /// Where the CPUs of each begin, in order.
@@ -115,6 +129,49 @@ impl Hosts {
             return Vec::new();
         }
         trace.tasks().iter().map(|task| self.of_pid(task.pid)).collect()
+    }
+}
+
+/// How large a page of memory is where nothing says so.
+const PAGE_BYTES: u64 = 4096;
+
+/// How large the pages of memory are, host by host.
+#[derive(Debug, Clone)]
+pub struct PageSizes {
+    hosts: Hosts,
+    /// By host, where they differ.
+    of: Vec<u64>,
+    /// Of any other.
+    others: u64,
+}
+
+impl PageSizes {
+    /// What a recording says of them.
+    #[must_use]
+    pub fn new(trace: &Trace) -> Self {
+        let hosts = Hosts::new(trace);
+        let shared = trace.meta("page_size").and_then(|bytes| bytes.parse().ok()).filter(|&bytes| bytes > 0);
+        let others = shared.unwrap_or(PAGE_BYTES);
+        let of: Vec<u64> = hosts.0.iter().map(|host| host.page_bytes.unwrap_or(others)).collect();
+        let differ = of.iter().any(|&bytes| bytes != others);
+        Self { hosts, of: if differ { of } else { Vec::new() }, others }
+    }
+
+    /// Bytes of a page on the host of a process.
+    #[must_use]
+    pub fn of_pid(&self, pid: u32) -> u64 {
+        if self.of.is_empty() {
+            return self.others;
+        }
+        self.of.get(self.hosts.of_pid(pid)).copied().unwrap_or(self.others)
+    }
+
+    /// Bytes of 2^`order` pages that a thread was given.
+    #[must_use]
+    #[inline]
+    pub fn bytes(&self, trace: &Trace, task: TaskId, order: u64) -> u64 {
+        let page = if self.of.is_empty() { self.others } else { self.of_pid(trace.task(task).pid) };
+        page.saturating_mul(1 << order.min(32))
     }
 }
 

@@ -181,3 +181,26 @@ fn a_compacted_recording_that_is_cut_off_has_its_readings_of_the_clocks() {
     assert!(!cut.complete() && events(&cut).len() < events(&whole).len());
     assert_eq!((clocks(&whole), clocks(&cut)), (4, 4));
 }
+
+/// Files of older versions have the readings of their clocks last, and are hardly ever larger than what they become.
+#[test]
+fn a_compacted_recording_that_is_cut_off_says_when_it_was() {
+    use ingero_format::catalog::Kind;
+    let input = Path::new(env!("CARGO_MANIFEST_DIR")).join("../investigations/h200-cpu-contention/affinity.igt");
+    let folder = tempfile::tempdir().unwrap();
+    let (output, cut) = (folder.path().join("new.igt"), folder.path().join("cut.igt"));
+    let done = compact(&input, &output, &[]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let clocks = |path: &Path| Merge::of(&Trace::open(path).unwrap(), |kind| kind == Kind::Clock).collect::<Vec<_>>();
+    let cut_off = |path: &Path| {
+        let bytes = std::fs::read(path).unwrap();
+        std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+        clocks(&cut)
+    };
+    assert!(cut_off(&input).is_empty() && !clocks(&input).is_empty());
+    assert!(cut_off(&output) == clocks(&input));
+    // What it became stays as it is.
+    let again = folder.path().join("again.igt");
+    assert!(compact(&output, &again, &[]).status.success());
+    assert!(again.metadata().unwrap().len() <= output.metadata().unwrap().len());
+}

@@ -563,5 +563,49 @@ fn a_moment_in_which_events_were_lost_says_so() {
     let told = |at: &str| replay(&["at", &path, at]).ok().split_whitespace().collect::<Vec<_>>().join(" ");
     let lost = "EVENTS LOST here, 0.300000000 s to 0.600000000 s: 9 sched_switch events of CPU 2 (ring-full); who ran and who waited is not known";
     assert!(told("450ms").contains(lost) && !told("450ms").contains("runs"), "{}", told("450ms"));
+    // Nor is it told that nobody did anything.
+    for none in ["on the CPUs (not known)", "a CPU (not known)", "quota (not known)", "blocked (not known)"] {
+        assert!(told("450ms").contains(none), "{}", told("450ms"));
+        assert!(!told("100ms").contains(none) && !told("900ms").contains(none));
+    }
     assert!(!told("100ms").contains("LOST") && !told("900ms").contains("LOST"));
+}
+
+#[test]
+fn nothing_is_told_of_a_host_whose_recording_is_over() {
+    const MS: u64 = 1_000_000;
+    let mut f = Fixture::new();
+    for (key, value) in [
+        ("cpus", "2"),
+        ("host.0.host", "a"),
+        ("host.0.cpu_base", "0"),
+        ("host.0.pid_base", "0"),
+        ("host.0.start_ns", "0"),
+        ("host.0.end_ns", "500000000"),
+        ("host.1.host", "b"),
+        ("host.1.cpu_base", "1"),
+        ("host.1.pid_base", "4194304"),
+        ("host.1.start_ns", "0"),
+        ("host.1.end_ns", "1000000000"),
+    ] {
+        f.writer().set_meta(key, value);
+    }
+    let (of_a, of_b) = (f.task(7, 7), f.task(4_194_312, 4_194_312));
+    f.switch(0, 0, TaskId(0), 0, of_a);
+    f.switch(400 * MS, 0, of_a, 1, TaskId(0));
+    f.switch(0, 1, TaskId(0), 0, of_b);
+    f.switch(1_000 * MS, 1, of_b, 1, TaskId(0));
+    let files = Files::new();
+    let path = files.put("two.igt", &f.into_bytes());
+    let told = |args: &[&str]| {
+        let out = replay(&[&["at", &path], args].concat()).ok();
+        out.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let (within, behind) = (told(&["450ms"]), told(&["900ms"]));
+    assert!(within.contains("on the CPUs (1 of 2 run a thread) 0 idle 1 [4194312]"), "{within}");
+    assert!(within.contains("blocked (1) [7]") && !within.contains("NOT KNOWN"), "{within}");
+    assert!(behind.contains("NOT KNOWN here of a: who runs and who waits; its recording is over"), "{behind}");
+    assert!(behind.contains("on the CPUs (1 of 2 run a thread, 1 are not known) 0 not known 1 [4194312]"), "{behind}");
+    let own = told(&["900ms", "--pid", "7"]);
+    assert!(own.contains("blocked (not known)") && !own.contains("(0)"), "{own}");
 }

@@ -424,3 +424,60 @@ fn stays_are_the_same_where_all_wakes_were_damaged() {
     assert!(damaged.iter().any(|s| s.starts_with("Undivided")) && damaged.len() > 60, "{damaged:?}");
     assert_eq!(damaged, repaired);
 }
+
+/// When each thread ran, as the timeline tells it.
+#[derive(Default)]
+struct Runs(std::collections::BTreeMap<TaskId, Vec<(u64, u64)>>);
+
+impl Runs {
+    fn of(trace: &Trace) -> Self {
+        let mut runs = Self::default();
+        Timeline::new(trace).run(&mut runs);
+        runs.0.values_mut().for_each(|list| list.sort_unstable());
+        runs
+    }
+
+    /// Time of a run that these do not have.
+    fn lack(&self, task: TaskId, (start_ns, end_ns): (u64, u64)) -> u64 {
+        let known = self.0.get(&task).into_iter().flatten();
+        let within = known.map(|&(from, to)| to.min(end_ns).saturating_sub(from.max(start_ns))).sum();
+        (end_ns - start_ns).saturating_sub(within)
+    }
+}
+
+impl Sink for Runs {
+    fn run(&mut self, run: &ingero_replay::Run) {
+        self.0.entry(run.task).or_default().push((run.start_ns, run.end_ns.unwrap_or(u64::MAX)));
+    }
+}
+
+/// Up to where switches are missing a run is told to its whole length: that it ended before would have been seen.
+#[test]
+fn no_thread_is_told_to_run_where_the_whole_recording_tells_otherwise() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folder = tempfile::tempdir().unwrap();
+    let bad = folder.path().join("bad.igt");
+    let mut damaged = 0;
+    for name in
+        ["h200-workers/run.igt", "h200-fight/run.igt", "h200-cpu-contention/neighbours.igt", "agreement/host.igt"]
+    {
+        let path = root.join("investigations").join(name);
+        let Ok(whole) = Trace::open(&path) else { panic!("no {name}") };
+        let (due, bytes) = (Runs::of(&whole), std::fs::read(&path).unwrap());
+        let switches: Vec<_> = whole.blocks().iter().filter(|b| b.header.kind == Kind::Switch as u16).collect();
+        for block in switches.iter().step_by(switches.len().div_ceil(8)) {
+            let mut bytes = bytes.clone();
+            bytes[usize::try_from(block.offset).unwrap() + CHUNK_HEADER_LEN + 1] ^= 0x55;
+            std::fs::write(&bad, &bytes).unwrap();
+            let trace = Trace::open(&bad).unwrap();
+            for (&task, runs) in &Runs::of(&trace).0 {
+                for &run in runs {
+                    let lack = due.lack(task, run);
+                    assert_eq!(lack, 0, "{name} without {:?}: {:?} {run:?}", block.header, trace.task(task));
+                }
+            }
+            damaged += 1;
+        }
+    }
+    assert!(damaged >= 4, "{damaged}");
+}

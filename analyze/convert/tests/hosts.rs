@@ -10,8 +10,8 @@ use ingero_convert::import::{ImportOptions, hosts};
 use ingero_convert::input::Progress;
 use ingero_format::Trace;
 use ingero_format::catalog::{
-    Affinity, Annotation, Body, Class, Clock, Collective, Frame, Kind, Layer, Loss, NO_CPU, Name, PageAlloc, Process,
-    Stack, System, TaskId,
+    Affinity, Aggregate, Annotation, Body, Class, Clock, Collective, Frame, Kind, Layer, Loss, NO_CPU, Name, OffCpu,
+    PageAlloc, Process, Stack, System, TaskId,
 };
 use ingero_replay::fixture::Fixture;
 use ingero_replay::{Merge, Window};
@@ -342,6 +342,7 @@ fn training(name: &str, mono: u64, lost: Option<(&str, u64, u64)>) -> Vec<u8> {
     let (main, other) = (f.task(41, 41), f.task(50, 50));
     let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
     f.push(mono, NO_CPU, Clock { boot_ns: 1, real_ns: WALL, tsc: None, bracket_ns: 40 });
+    f.writer().seal_kind(Kind::Clock).unwrap();
     f.switch(mono, 0, TaskId(0), 0, main);
     for i in 0..50 {
         let at = mono + i * 20 * MS;
@@ -457,6 +458,159 @@ fn each_host_has_the_figures_of_its_own_recording_whatever_another_lost() {
             assert_eq!(hosts, [Some(lossy)]);
         }
     }
+}
+
+/// A host of which a source kept a sample, for so many milliseconds: process 41 waits for its device every 100 ms, and launches and is off
+/// the CPU between; of what it counted over a minute it stored a part.
+fn sampled(name: &str, mono: u64, lasts_ms: u64) -> Vec<u8> {
+    const MS: u64 = 1_000_000;
+    let mut f = Fixture::new();
+    f.writer().set_meta("host", name);
+    f.writer().set_meta("sampled", "true");
+    for (key, value) in [("stored_events", "30"), ("counted_events", "90")] {
+        f.writer().set_meta(key, value);
+    }
+    let task = f.task(41, 41);
+    let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+    let wait = f.func("cudaDeviceSynchronize", Layer::Runtime, Class::Sync);
+    f.push(mono, NO_CPU, Clock { boot_ns: 1, real_ns: WALL, tsc: None, bracket_ns: 40 });
+    for step in 0..lasts_ms / 100 {
+        let at = mono + step * 100 * MS;
+        f.call(at, NO_CPU, task, launch, MS);
+        f.push(at + 10 * MS, NO_CPU, OffCpu { task, dur_ns: 20 * MS });
+        f.call(at + 60 * MS, NO_CPU, task, wait, 40 * MS);
+    }
+    let (source, switch) = (f.writer().string("HOST"), f.writer().string("sched_switch"));
+    for (func, op, dur_ns) in [(None, switch, 20 * MS), (Some(launch), switch, MS), (Some(wait), switch, 40 * MS)] {
+        let count = 3 * lasts_ms / 100;
+        let total = Aggregate {
+            task,
+            source,
+            op,
+            func,
+            bucket_ns: WALL,
+            len_ns: 60_000 * MS,
+            count,
+            stored: lasts_ms / 100,
+            sum_dur_ns: Some(count * dur_ns / 2),
+            min_dur_ns: Some(dur_ns),
+            max_dur_ns: Some(dur_ns),
+            sum_arg0: 0,
+        };
+        f.push(mono, NO_CPU, total);
+    }
+    f.into_bytes()
+}
+
+/// What the views of figures say of one host, by its own process ids.
+fn figures_of(trace: &Trace, dir: &Path, name: &str, host: u32) -> Vec<String> {
+    let database = dir.join(name);
+    sqlite::export(trace, &Selection::whole(trace), &database, true, &Progress::none()).unwrap();
+    let db = rusqlite::Connection::open(&database).unwrap();
+    let (base, mut rows) = (hosts::PIDS * host, Vec::new());
+    for (view, columns) in [
+        (
+            "process_figures",
+            "context_switches, off_cpu_count, off_cpu_ns, off_cpu_max_ns, blocked_ns, runnable_ns, on_cpu_ns, page_alloc_bytes",
+        ),
+        ("op_figures", "function, count, sum_ns, self_ns, mean_ns, p99_ns, running_ns, blocked_ns"),
+        ("behind_figures", "ns"),
+    ] {
+        let sql = format!(
+            "SELECT pid - {base}, {columns} FROM {view} WHERE pid BETWEEN {base} AND {base} + 1000 ORDER BY 1, 2"
+        );
+        let mut query = db.prepare(&sql).unwrap();
+        let count = query.column_count();
+        let row = |r: &rusqlite::Row| {
+            let cell = |at| Ok(format!("{:?}", r.get::<_, rusqlite::types::Value>(at)?));
+            Ok((0..count).map(cell).collect::<rusqlite::Result<Vec<_>>>()?.join(" "))
+        };
+        rows.extend(query.query_map([], row).unwrap().map(|row| format!("{view} {}", row.unwrap())));
+    }
+    assert!(!rows.is_empty());
+    rows
+}
+
+/// A full recording and a sample in one file: each has the figures of its own, whichever lasts longer.
+#[test]
+fn a_full_recording_keeps_its_figures_beside_a_sample() {
+    let dir = tempfile::tempdir().unwrap();
+    for (n, lasts_ms) in [500, 3_000].into_iter().enumerate() {
+        let full = put(dir.path(), &format!("full-{n}.igt"), &training("a", 50_000_000_000, None));
+        let part = put(dir.path(), &format!("part-{n}.igt"), &sampled("b", 8_000_000_000_000, lasts_ms));
+        let due = [told_of(&full, 0), told_of(&part, 0)];
+        let rows = [figures_of(&full, dir.path(), "f.sqlite", 0), figures_of(&part, dir.path(), "p.sqlite", 0)];
+        for first in [0, 1] {
+            let traces =
+                if first == 0 { [&full, &part] } else { [&part, &full] }.map(|t| Trace::open(t.path()).unwrap());
+            let output = dir.path().join(format!("all-{n}-{first}.igt"));
+            hosts::merge(&traces, &output, ImportOptions::default()).unwrap();
+            let all = Trace::open(&output).unwrap();
+            assert_eq!(
+                told_of(&all, first),
+                due[0],
+                "the full host beside a sample of {lasts_ms} ms, as number {first}"
+            );
+            assert_eq!(told_of(&all, 1 - first), due[1], "the sample of {lasts_ms} ms, as number {}", 1 - first);
+            assert_eq!(figures_of(&all, dir.path(), "a.sqlite", first), rows[0], "{lasts_ms} {first}");
+            assert_eq!(figures_of(&all, dir.path(), "a.sqlite", 1 - first), rows[1], "{lasts_ms} {first}");
+        }
+    }
+}
+
+/// A recording that was cut off beside a whole one: it hides nothing of that.
+#[test]
+fn a_whole_recording_keeps_its_figures_beside_one_that_was_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = training("a", 50_000_000_000, None);
+    for part in [3, 5, 7] {
+        let cut = put(dir.path(), &format!("cut-{part}.igt"), &bytes[..bytes.len() * part / 8]);
+        assert!(!cut.complete());
+        let whole = put(dir.path(), &format!("whole-{part}.igt"), &training("b", 8_000_000_000_000, None));
+        let (due, rows) = (told_of(&whole, 0), figures_of(&whole, dir.path(), "w.sqlite", 0));
+        for first in [0, 1] {
+            let traces =
+                if first == 0 { [&whole, &cut] } else { [&cut, &whole] }.map(|t| Trace::open(t.path()).unwrap());
+            let output = dir.path().join(format!("cut-all-{part}-{first}.igt"));
+            hosts::merge(&traces, &output, ImportOptions::default()).unwrap();
+            let all = Trace::open(&output).unwrap();
+            assert_eq!(told_of(&all, first), due, "beside {part}/8 of a recording, as number {first}");
+            assert_eq!(figures_of(&all, dir.path(), "a.sqlite", first), rows, "{part} {first}");
+        }
+    }
+}
+
+/// Pages of two hosts need not be of one size.
+#[test]
+fn pages_are_as_large_as_those_of_their_host() {
+    let dir = tempfile::tempdir().unwrap();
+    let paged = |name: &str, mono: u64, page_size: &str| {
+        let mut f = Fixture::new();
+        f.writer().set_meta("host", name);
+        f.writer().set_meta("page_size", page_size);
+        let task = f.task(41, 41);
+        f.push(mono, NO_CPU, Clock { boot_ns: 1, real_ns: WALL, tsc: None, bracket_ns: 40 });
+        f.switch(mono, 0, TaskId(0), 0, task);
+        f.push(mono + 5, 0, PageAlloc { task, pfn: None, order: 1, gfp_flags: 0, migratetype: None });
+        f.switch(mono + 10, 0, task, 1, TaskId(0));
+        put(dir.path(), &format!("{name}.igt"), &f.into_bytes())
+    };
+    let traces = [paged("x86", 50_000_000_000, "4096"), paged("arm", 8_000_000_000_000, "65536")];
+    let output = dir.path().join("all.igt");
+    hosts::merge(&traces, &output, ImportOptions::default()).unwrap();
+    let all = Trace::open(&output).unwrap();
+    for (host, bytes) in [(0, 2 * 4096), (1, 2 * 65536)] {
+        let told = told_of(&all, host);
+        assert_eq!(told[0][0]["page_allocs"]["bytes"], bytes, "{told}");
+        let rows = figures_of(&all, dir.path(), "all.sqlite", host).join("; ");
+        assert!(rows.contains(&format!("Integer({bytes})")), "{rows}");
+    }
+    let database = dir.path().join("all.db");
+    sqlite::ingero::export(&all, &Selection::whole(&all), &database, false, &Progress::none()).unwrap();
+    let db = rusqlite::Connection::open(&database).unwrap();
+    let mut query = db.prepare("SELECT arg0 FROM events WHERE source = 3 AND op = 3 ORDER BY node").unwrap();
+    let bytes: Vec<i64> = query.query_map([], |r| r.get(0)).unwrap().map(Result::unwrap).collect();
+    assert_eq!(bytes, [2 * 65536, 2 * 4096]);
 }
 
 /// What happened on a host is what happened there, whoever else is in the file: each process has the causes that it has alone.

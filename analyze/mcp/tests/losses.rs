@@ -205,10 +205,10 @@ fn where_wakes_are_lost_no_split_is_told_as_exact() {
     assert_eq!((&lossy["spent"]["blocked_ns"], &lossy["spent"]["off_cpu_ns"]), (&json!(100 * MS), &json!(500 * MS)));
     assert!(text.contains("was off the CPUs 500 ms of which it is not known whether it was blocked"), "{text}");
     let whats: Vec<&str> = lossy["rows"].as_array().unwrap().iter().map(|row| row["what"].as_str().unwrap()).collect();
-    // The first event is a switch-in: nothing lies before it.
-    assert_eq!(whats, ["blocked", "running", "blocked", "off-cpu", "running"], "{lossy}");
+    // The first event is a switch-in: nothing lies before it, and no row is told of it.
+    assert_eq!(whats, ["running", "blocked", "off-cpu", "running"], "{lossy}");
     // Where the loss begins nobody woke it.
-    assert_eq!(lossy["rows"][2]["because"], "what came of it is not known", "{lossy}");
+    assert_eq!(lossy["rows"][1]["because"], "what came of it is not known", "{lossy}");
 }
 
 #[test]
@@ -234,4 +234,56 @@ fn a_thread_that_has_exited_is_said_to_have() {
     assert!(text.contains("It had exited before, at 0.799999999s."), "{text}");
     let (_, text) = answer(&bytes, "get_timeline", json!({"tid": 41, "from": "150ms", "to": "160ms"}));
     assert!(!text.contains("exited"), "{text}");
+}
+
+/// Two hosts: the first one recorded from 0 to 500 ms and lost all its switches, the second one from 0 to a second.
+fn two_hosts() -> Vec<u8> {
+    let mut f = Fixture::new();
+    for (key, value) in [
+        ("host.0.host", "a"),
+        ("host.0.cpu_base", "0"),
+        ("host.0.pid_base", "0"),
+        ("host.0.start_ns", "0"),
+        ("host.0.end_ns", "500000000"),
+        ("host.1.host", "b"),
+        ("host.1.cpu_base", "2"),
+        ("host.1.pid_base", "4194304"),
+        ("host.1.start_ns", "0"),
+        ("host.1.end_ns", "1000000000"),
+    ] {
+        f.writer().set_meta(key, value);
+    }
+    let (of_a, of_b) = (f.task(41, 41), f.task(4_194_345, 4_194_345));
+    let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+    for i in 0..50 {
+        f.call(MS + i * 10 * MS, 0, of_a, launch, 10_000);
+    }
+    f.switch(0, 2, TaskId(0), 0, of_b);
+    f.switch(1_000 * MS, 2, of_b, 1, TaskId(0));
+    let probe = f.writer().string("sched_switch");
+    f.push(0, NO_CPU, Loss { to_ns: 500 * MS, probe, cause: 0, count: None, of_host: Some(0) });
+    f.into_bytes()
+}
+
+#[test]
+fn of_a_host_that_lost_all_its_switches_no_time_is_told() {
+    let bytes = two_hosts();
+    let of = |who: &str, id: u32, part: Value| {
+        let mut arguments = json!({ who: id });
+        arguments.as_object_mut().unwrap().extend(part.as_object().unwrap().clone());
+        answer(&bytes, "get_timeline", arguments)
+    };
+    for (who, id) in [("tid", 41), ("pid", 41), ("cpu", 0)] {
+        let (lossy, text) = of(who, id, json!({}));
+        assert!(lossy["spent"].is_null(), "{who}: {lossy}");
+        assert!(text.contains("Context switches were lost in all of this range"), "{who}: {text}");
+    }
+    for (who, id) in [("tid", 4_194_345), ("cpu", 2)] {
+        let (whole, text) = of(who, id, json!({}));
+        assert_eq!(whole["spent"]["running_ns"], json!(1_000 * MS), "{who}: {whole}");
+        assert!(text.contains("In all: ran 1.00 s"), "{who}: {text}");
+    }
+    // Behind its own recording nothing is known of a host either.
+    let (late, text) = of("tid", 41, json!({"from": "600ms"}));
+    assert!(late["spent"].is_null() && text.contains("Its host did not record in this range"), "{text}");
 }

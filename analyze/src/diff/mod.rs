@@ -422,10 +422,10 @@ fn ops(before: &Analysis, after: &Analysis) -> Vec<OpChange> {
                 let totals = a.figures(id).totals.as_ref().and_then(|t| t.ops.get(&func));
                 let (op_count, op_sum) = match totals {
                     Some(t) => (t.count, t.sum_ns.unwrap_or(0)),
-                    None if a.sampled() => continue,
+                    None if a.sampled_of(id) => continue,
                     None => (op.count(), op.sum_ns()),
                 };
-                let p99 = op.percentile_ns(99).filter(|_| !a.sampled());
+                let p99 = op.percentile_ns(99).filter(|_| !a.sampled_of(id));
                 let key = (role(a, id), info.layer, info.symbol.clone());
                 let (sides, total) = found.entry(key).or_default();
                 if let Some(side) = sides.get_mut(run) {

@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ingero_format::catalog::Kind;
-use ingero_replay::ProcessId;
+use ingero_replay::{Hosts, ProcessId};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
@@ -60,7 +60,8 @@ fn figure(value: Option<u64>, show: impl Fn(u64) -> String) -> Markup {
 fn figure_of(value: Option<u64>, at_least: bool, show: impl Fn(u64) -> String) -> Markup {
     html! {
         @match value {
-            Some(n) => td.n data-v=(n) { (report::least(at_least, &show(n))) },
+            // Of nothing at all there is no least.
+            Some(n) => td.n data-v=(n) { (report::least(at_least && n > 0, &show(n))) },
             None => td.n.unknown { abbr title="cannot be known from this recording" { "–" } },
         }
     }
@@ -459,7 +460,7 @@ impl Document<'_> {
                     }
                 }
             }
-            @if self.a.sampled() {
+            @if self.a.sampled_of(id) {
                 p.note { "The source stored a sample of the calls: how long the others took is not known, and no histogram is drawn." }
             } @else {
                 div.histograms {
@@ -479,11 +480,12 @@ impl Document<'_> {
 
     fn cpus(&self) -> Markup {
         let (a, on_cpus) = (self.a, &self.gathered.on_cpus);
-        let len_ns = a.window.len_ns().max(1);
+        let hosts = Hosts::new(a.trace);
+        let of_hosts: Vec<HostCpus> = (0..hosts.count()).map(|host| HostCpus::new(a, &hosts, host)).collect();
+        let of_cpu = |cpu: u32| of_hosts.get(hosts.of_cpu(cpu)).cloned().unwrap_or_default();
+        let unseen = (0..hosts.count()).filter(|_| hosts.are_several()).filter(|&host| !a.knows_states_of_host(host));
         let busiest = busiest(self.gathered);
-        #[expect(clippy::cast_precision_loss, reason = "a share")]
-        let share = |ns: u64| ns as f64 / len_ns as f64;
-        let at_least = a.at_least().switches;
+        let at_least = of_hosts.iter().any(|host| host.at_least);
         html! {
             @if !a.knows_states() && !a.sampled() && (a.has(Kind::Switch) || a.lacks(Kind::Switch)) {
                 section #cpus aria-labelledby="h-cpus" {
@@ -502,22 +504,31 @@ impl Document<'_> {
                     }
                     div.scroll {
                         table.sortable.cpus {
-                            caption { "Who was on each CPU, over " (duration(a.window.len_ns())) }
-                            thead { tr { th.n scope="col" { "CPU" } th.n scope="col" { "busy" } th.n scope="col" { "share" } th scope="col" { "by whom" } th scope="col" { "most" } } }
+                            caption {
+                                "Who was on each CPU, over "
+                                @if hosts.are_several() { "what its host recorded of the range" } @else { (duration(a.window.len_ns())) }
+                            }
+                            thead { tr { @if hosts.are_several() { th scope="col" { "host" } } th.n scope="col" { "CPU" } th.n scope="col" { "busy" } th.n scope="col" { "share" } th scope="col" { "by whom" } th scope="col" { "most" } } }
                             tbody {
                                 @for (cpu, who) in on_cpus.iter().take(CPUS) {
                                     @let busy = crate::sum(who.values().copied());
+                                    @let host = of_cpu(*cpu);
+                                    @let share = |ns: u64| host.share(ns);
                                     @let most = who.iter().max_by_key(|(id, ns)| (**ns, std::cmp::Reverse(**id)));
                                     tr {
+                                        @if let Some(label) = &host.label { td { (printable(label)) } }
                                         th.n scope="row" data-v=(cpu) { (cpu) }
-                                        (figure_of(Some(busy), at_least, duration))
-                                        td.n data-v=(share(busy)) { (report::least(at_least, &percent(share(busy)))) " %" }
+                                        (figure_of(Some(busy), host.at_least, duration))
+                                        td.n data-v=(share(busy)) { (share_text(share(busy), host.at_least)) }
                                         td.occupancy { (charts::divided(&parts(a, &busiest, who, busy, &share))) }
                                         td { @if let Some((id, ns)) = most { (a.label(*id)) " " (duration(*ns)) } }
                                     }
                                 }
                             }
                         }
+                    }
+                    @for host in unseen {
+                        p.note { "Who was on the CPUs" (ingero_replay::of_host(&hosts, Some(host))) " is not known: no context switch can be read." }
                     }
                     @if on_cpus.len() > CPUS { p.note { (on_cpus.len() - CPUS) " more CPUs are left out." } }
                 }
@@ -557,6 +568,45 @@ impl Document<'_> {
     }
 }
 
+/// What is said of the CPUs of one host.
+#[derive(Debug, Clone, Default)]
+struct HostCpus {
+    /// Its name, where there are several.
+    label: Option<String>,
+    /// As much of the range as it recorded.
+    len_ns: u64,
+    /// Whether the time on its CPUs is the least that there was.
+    at_least: bool,
+}
+
+impl HostCpus {
+    fn new(a: &Analysis, hosts: &Hosts, host: usize) -> Self {
+        let at_least = a.at_least_of_host(host).switches;
+        match hosts.get(host).filter(|_| hosts.are_several()) {
+            Some(own) => {
+                let (from_ns, to_ns) = (a.window.from_ns, a.window.from_ns.saturating_add(a.window.len_ns()));
+                let len_ns = to_ns.min(own.span_ns.1).saturating_sub(from_ns.max(own.span_ns.0));
+                Self { label: Some(own.label.clone()), len_ns, at_least }
+            }
+            None => Self { label: None, len_ns: a.window.len_ns(), at_least },
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a share")]
+    fn share(&self, ns: u64) -> f64 {
+        ns as f64 / self.len_ns.max(1) as f64
+    }
+}
+
+/// A share in percent. Where it is the least, and that is next to nothing, no number is told.
+fn share_text(share: f64, at_least: bool) -> String {
+    match percent(share) {
+        _ if at_least && share > 0.0 && share < 0.005 => "some".to_owned(),
+        // `more than 99` says so itself.
+        text => format!("{} %", report::least(at_least && text.parse::<u32>().is_ok_and(|n| n > 0), &text)),
+    }
+}
+
 /// What each process had of a CPU, for a bar: the busiest by themselves, the rest as one.
 fn parts(
     a: &Analysis,
@@ -590,7 +640,16 @@ fn thousandths(name: &str, milli: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::unbroken;
+    use super::{share_text, unbroken};
+
+    #[test]
+    fn the_least_of_next_to_nothing_is_no_number() {
+        let told = [0.0, 0.002, 0.12, 0.999].map(|share| share_text(share, true));
+        assert_eq!(told, ["0 %", "some", "≥12 %", "more than 99 %"].map(str::to_owned));
+        assert_eq!(share_text(0.002, false), "less than 1 %");
+        let figures = [0, 12].map(|n| super::figure_of(Some(n), true, |n| n.to_string()).into_string());
+        assert!(figures[0].ends_with(">0</td>") && figures[1].ends_with(">≥12</td>"), "{figures:?}");
+    }
 
     #[test]
     fn a_figure_and_its_unit_stay_on_one_line() {

@@ -263,3 +263,46 @@ fn the_page_allows_its_own_script_and_nothing_else() {
     assert!(is_report(&path("a.html", &page)) && is_report(&path("empty", "")));
     assert!(!is_report(&path("b.html", "<!DOCTYPE html><html>")) && !is_report(&folder.path().join("none")));
 }
+
+/// The row of each CPU in the table of occupancy, as words.
+fn occupancy(page: &str) -> Vec<String> {
+    let table = page.split("Who was on each CPU").nth(1).unwrap().split("</table>").next().unwrap();
+    let rows = table.split("<tr>").skip(2).map(|row| {
+        let cells = row.split("</td>").map(|cell| cell.split('>').next_back().unwrap_or(""));
+        cells.collect::<Vec<_>>().join("|")
+    });
+    rows.collect()
+}
+
+#[test]
+fn cpus_are_busy_for_a_share_of_what_their_own_host_recorded() {
+    const MS: u64 = 1_000_000;
+    let mut f = Fixture::new();
+    for (key, value) in [
+        ("host.0.host", "short"),
+        ("host.0.cpu_base", "0"),
+        ("host.0.pid_base", "0"),
+        ("host.0.start_ns", "0"),
+        ("host.0.end_ns", "100000000"),
+        ("host.1.host", "long"),
+        ("host.1.cpu_base", "1"),
+        ("host.1.pid_base", "4194304"),
+        ("host.1.start_ns", "0"),
+        ("host.1.end_ns", "1000000000"),
+    ] {
+        f.writer().set_meta(key, value);
+    }
+    let (a, b) = (f.task(7, 7), f.task(4_194_311, 4_194_311));
+    f.switch(0, 0, IDLE, 0, a);
+    f.switch(50 * MS, 0, a, 1, IDLE);
+    f.switch(0, 1, IDLE, 0, b);
+    f.switch(1_000 * MS, 1, b, 1, IDLE);
+    let probe = f.writer().string("sched_switch");
+    let loss = ingero_format::catalog::Loss { to_ns: 600 * MS, probe, cause: 0, count: Some(3), of_host: Some(1) };
+    f.push(400 * MS, ingero_format::catalog::NO_CPU, loss);
+    let rows = occupancy(&page_with(&f.finish(), u64::MAX));
+    let [short, long] = &rows[..] else { panic!("{rows:?}") };
+    // Half of its own tenth of a second, whole as it is; the other host lost something.
+    assert!(short.starts_with("short|") && short.contains("|50\u{a0}%|") && !short.contains('≥'), "{short}");
+    assert!(long.starts_with("long|") && long.contains('≥'), "{long}");
+}

@@ -239,7 +239,7 @@ pub(crate) fn find(analysis: &Analysis) -> (Vec<Incident>, Vec<Incident>) {
     // What a process does before it is warm says nothing about the run.
     let phases = analysis.phases.iter().filter(|p| !p.phase.warm_up);
     // Where a process submits nothing its GPU is not asked for: what it does then is told, and is no lost time.
-    let rules = |phase: &crate::PhaseFigures| match (analysis.sampled(), phase.silence.is_some()) {
+    let rules = |phase: &crate::PhaseFigures| match (phase.phase.sample.is_some(), phase.silence.is_some()) {
         (true, _) => SAMPLED_RULES,
         (false, true) => SILENT_RULES,
         (false, false) => RULES,

@@ -66,13 +66,13 @@ impl Report<'_> {
                 layers.push(layer);
             }
             let rows = match total(func) {
-                _ if !a.sampled() => table.rows(name, &cells_of(op, a.knows_states_of(id))),
+                _ if !a.sampled_of(id) => table.rows(name, &cells_of(op, a.knows_states_of(id))),
                 totals => table.rows(name, &cells_of_totals(&totals.unwrap_or_default())),
             };
             for row in rows {
                 line!(self, "{row}");
             }
-            if !a.sampled() {
+            if !a.sampled_of(id) {
                 self.odd(op, &format!("{}  ", table.indent), states);
             }
         }

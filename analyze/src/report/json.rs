@@ -384,7 +384,8 @@ impl<'a> TraceHead<'a> {
 impl<'a> PhaseRow<'a> {
     fn new(a: &'a Analysis, p: &PhaseFigures) -> Self {
         let spent = a.in_gaps(p);
-        let known = |ns: u64| (!a.sampled()).then_some(ns);
+        let sampled = p.phase.sample.is_some();
+        let known = |ns: u64| (!sampled).then_some(ns);
         let of_gaps = |ns: u64| known(ns).filter(|_| !p.is_unclaimed());
         Self {
             id: p.number,
@@ -396,9 +397,9 @@ impl<'a> PhaseRow<'a> {
             asked_ns: known(p.phase.asked_ns()),
             submissions: known(p.phase.submissions),
             gaps: Gaps {
-                count: (!a.sampled() && !p.is_unclaimed()).then_some(p.phase.gaps.len()),
+                count: (!sampled && !p.is_unclaimed()).then_some(p.phase.gaps.len()),
                 sum_ns: of_gaps(p.phase.gaps_ns()),
-                share: p.starved_share().filter(|_| !a.sampled()),
+                share: p.starved_share().filter(|_| !sampled),
                 lost_count: of_gaps(p.lost_gaps().count() as u64),
                 lost_ns: of_gaps(p.lost_gaps_ns()),
                 running_ns: spent.map(|s| s.running_ns),
@@ -410,7 +411,7 @@ impl<'a> PhaseRow<'a> {
             warm_up: p.phase.warm_up,
             step_ns: p.phase.step_ns,
             waited: super::chains::line(a, p),
-            chains: (!a.sampled()).then(|| p.chains.links().map(|(at, link)| LinkRow::new(a, p, at, link)).collect()),
+            chains: (!sampled).then(|| p.chains.links().map(|(at, link)| LinkRow::new(a, p, at, link)).collect()),
             silence: p
                 .silence
                 .as_ref()
@@ -474,8 +475,9 @@ impl<'a> LinkRow<'a> {
             total_ns: p.chains.total_ns(at),
             running_ns: link.ran.ns,
             runnable_ns: link.runnable.ns,
-            squeezed_ns: (a.knows_affinity_of(p.phase.process) && !a.sampled()).then_some(link.squeezed_ns),
-            throttled_ns: (a.knows_throttling_of(p.phase.process) && !a.sampled()).then_some(link.throttled.ns),
+            squeezed_ns: (a.knows_affinity_of(p.phase.process) && p.phase.sample.is_none()).then_some(link.squeezed_ns),
+            throttled_ns: (a.knows_throttling_of(p.phase.process) && p.phase.sample.is_none())
+                .then_some(link.throttled.ns),
             runnable_behind: behind.into_iter().map(|(id, ns)| Behind::new(a, id, ns)).collect(),
             waited_ns: ended.map(|(ending, part)| (ending.name(), part.ns)).collect(),
             waits: link.waits,
@@ -494,7 +496,7 @@ impl<'a> ProcessRow<'a> {
     fn new(a: &'a Analysis, id: ProcessId) -> Self {
         let (p, f) = (a.processes.get(id), a.figures(id));
         let spent = f.off_cpu.spent;
-        let (knows_states, knows_allocs) = (a.knows_states_of(id), a.knows_page_allocs_of(id) && !a.sampled());
+        let (knows_states, knows_allocs) = (a.knows_states_of(id), a.knows_page_allocs_of(id) && !a.sampled_of(id));
         let known = |n: u64| knows_states.then_some(n);
         let (off, allocs) = f.totals.as_ref().map_or((None, None), |t| (t.off_cpu, t.page_allocs));
         Self {
@@ -531,7 +533,7 @@ impl<'a> ProcessRow<'a> {
 impl<'a> Op<'a> {
     fn new(a: &'a Analysis, id: ProcessId, func: FuncId, op: &OpFigures) -> Self {
         let info = a.trace.function(func);
-        let exact = !a.sampled();
+        let exact = !a.sampled_of(id);
         let percentile = |q| op.percentile_ns(q).filter(|_| exact);
         let known = |n: u64| exact.then_some(n);
         let state = |n: u64| a.knows_states_of(id).then_some(n);

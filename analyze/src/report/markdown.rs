@@ -61,7 +61,9 @@ pub fn markdown(a: &Analysis, options: &Options) -> String {
         );
         line!("|--:|---|---|--:|--:|--:|--:|--:|");
         for p in &phases {
-            let gaps = |ns: u64| if a.sampled() || p.is_unclaimed() { "unknown".to_owned() } else { duration(ns) };
+            let gaps = |ns: u64| {
+                if p.phase.sample.is_some() || p.is_unclaimed() { "unknown".to_owned() } else { duration(ns) }
+            };
             line!(
                 "| {} | {} | {} | {} | {} | {} | {} | {} |",
                 p.number,
@@ -69,7 +71,7 @@ pub fn markdown(a: &Analysis, options: &Options) -> String {
                 p.phase.label(),
                 at(p.phase.start_ns),
                 at(p.phase.end_ns),
-                if a.sampled() { "unknown".to_owned() } else { super::submissions(a, p) },
+                if p.phase.sample.is_some() { "unknown".to_owned() } else { super::submissions(a, p) },
                 gaps(p.phase.gaps_ns()),
                 gaps(p.lost_gaps_ns())
             );
@@ -96,7 +98,7 @@ pub fn markdown(a: &Analysis, options: &Options) -> String {
     for &id in ids.iter().take(PROCESSES) {
         let f = a.figures(id);
         let o = f.off_cpu;
-        if a.sampled() {
+        if a.sampled_of(id) {
             let off = f.totals.as_ref().and_then(|t| t.off_cpu);
             let (worst, switches) = (off.and_then(|t| t.max_ns).map(duration), off.map(|t| count(t.count)));
             let some = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());

@@ -106,7 +106,7 @@ impl Report<'_> {
         }
         let cells = |id: ProcessId| {
             let f = a.figures(id);
-            let (s, exact) = (f.off_cpu.spent, !a.sampled());
+            let (s, exact) = (f.off_cpu.spent, !a.sampled_of(id));
             let (off, allocs) = f.totals.as_ref().map_or((None, None), |t| (t.off_cpu, t.page_allocs));
             let (knows_states, has_pages) = (a.knows_states_of(id), a.knows_page_allocs_of(id));
             let at_least = a.at_least_of(id);
@@ -198,7 +198,7 @@ impl Report<'_> {
         if let Some((what, text)) = p.args.map(|s| ("command", s)).or(p.exe.map(|s| ("program", s))) {
             self.wrapped(&format!("  {what:<12}"), a.trace.string(text));
         }
-        if a.sampled() {
+        if a.sampled_of(id) {
             self.totals(f.totals.as_ref());
         } else {
             self.states(id);

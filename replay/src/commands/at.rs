@@ -1,9 +1,10 @@
 //! `at`: one moment of a recording, and why each waiting thread waits in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use anyhow::{Context, Result};
+use ingero_format::Trace;
 use ingero_format::catalog::{Body, Call, TaskId};
 use ingero_format::one_line;
 use ingero_replay::program::Ending;
@@ -21,16 +22,20 @@ use ingero_replay::wording::{grouped, length, seconds, wrapped};
 const WIDTH: usize = 100;
 /// Where what is said of a thread begins.
 const INDENT: usize = 28;
+/// Why nothing is known where events are missing.
+const LOST: &str = "events were lost";
 
 /// Shows the moment `at_ns`, of the threads in `tasks` or of all.
 pub(super) fn run(threads: &Threads, at_ns: u64, tasks: Option<Vec<bool>>, out: &mut impl Write) -> Result<Ending> {
     let cast = tasks.map_or(Cast::All, Cast::Tasks);
+    let hosts = Hosts::new(threads.trace);
     let mut moment = Moment {
         at_ns,
         scene: Scene::moment(at_ns, cast),
         everybody: None,
         holders: BTreeMap::new(),
-        sight: Sight::new(Hosts::new(threads.trace)),
+        switched: vec![false; hosts.count()],
+        sight: Sight::new(hosts),
     };
     if !matches!(moment.scene.cast(), Cast::All) {
         // Who is on the CPUs is shown whoever is asked for.
@@ -38,8 +43,8 @@ pub(super) fn run(threads: &Threads, at_ns: u64, tasks: Option<Vec<bool>>, out: 
     }
     let repairs = Timeline::new(threads.trace).run(&mut moment);
     let lost = ingero_replay::lost(threads.trace, &repairs.lost_blocks);
-    let hidden = lost.iter().filter(|l| l.hides && l.is_within(at_ns, at_ns.saturating_add(1)));
-    for line in moment.show(threads, hidden) {
+    let hidden: Vec<&Lost> = lost.iter().filter(|l| l.hides && l.is_within(at_ns, at_ns.saturating_add(1))).collect();
+    for line in moment.show(threads, &hidden) {
         writeln!(out, "{}", line.trim_end()).context("cannot write")?;
     }
     let lost_events = repairs.lost_blocks.iter().map(|l| u64::from(l.entry.header.rows)).sum();
@@ -54,14 +59,17 @@ struct Moment {
     holders: BTreeMap<u32, TaskId>,
     /// From when on it is known who has a CPU.
     sight: Sight,
+    /// By host: whether a context switch of it was recorded, whenever.
+    switched: Vec<bool>,
 }
 
 impl Sink for Moment {
     fn event(&mut self, event: &Event) {
-        if let Body::Switch(switch) = &event.body
-            && event.ts_ns <= self.at_ns
-            && self.sight.holds(event.ts_ns, event.cpu)
-        {
+        let Body::Switch(switch) = &event.body else { return };
+        if let Some(switched) = self.switched.get_mut(self.sight.hosts().of_cpu(event.cpu)) {
+            *switched = true;
+        }
+        if event.ts_ns <= self.at_ns && self.sight.holds(event.ts_ns, event.cpu) {
             self.holders.insert(event.cpu, switch.next);
         }
     }
@@ -97,11 +105,35 @@ impl Sink for Moment {
 }
 
 impl Moment {
-    fn show<'l>(self, threads: &Threads, hidden: impl Iterator<Item = &'l Lost>) -> Vec<String> {
+    /// By host: why nothing is known of who runs and who waits on it; none where something is.
+    fn unknown(&self, trace: &Trace, hidden: &[&Lost]) -> Vec<Option<&'static str>> {
+        let why = |(host, switched): (usize, &bool)| {
+            let (from_ns, to_ns) = self.sight.hosts().get(host).map_or((0, u64::MAX), |host| host.span_ns);
+            match () {
+                () if self.at_ns < from_ns => Some("its recording has not begun"),
+                () if self.at_ns > to_ns => Some("its recording is over"),
+                () if hidden.iter().any(|l| l.hides_states(trace) && l.concerns(host)) => Some(LOST),
+                () if !switched => Some("no context switch was recorded"),
+                () => None,
+            }
+        };
+        self.switched.iter().enumerate().map(why).collect()
+    }
+
+    fn show(self, threads: &Threads, hidden: &[&Lost]) -> Vec<String> {
         let trace = threads.trace;
         let start_ns = trace.span_ns().map_or(0, |(start, _)| start);
+        let (unknown, hosts) = (self.unknown(trace, hidden), self.sight.hosts().clone());
+        let shown: BTreeSet<usize> = match self.scene.cast() {
+            Cast::Tasks(tasks) => {
+                let tasks = (0..).map(TaskId).zip(tasks).filter(|(_, wanted)| **wanted);
+                tasks.map(|(task, _)| hosts.of_task(trace, task)).collect()
+            }
+            _ => (0..hosts.count()).collect(),
+        };
         let rows = self.scene.into_page().rows;
-        let mut report = Report { threads, at_ns: self.at_ns, calls: BTreeMap::new(), lines: Vec::new() };
+        let (calls, lines) = (BTreeMap::new(), Vec::new());
+        let mut report = Report { threads, at_ns: self.at_ns, hosts, unknown, shown, calls, lines };
         for row in &rows {
             if let Doing::Calling { func, .. } = row.doing {
                 let symbol = trace.function(func).map_or("?", |f| &f.symbol);
@@ -118,6 +150,7 @@ impl Moment {
             let text = format!("EVENTS LOST here, {from} s to {to} s: {}; {}", lost.words(trace), lost.hidden(trace));
             report.lines.extend(wrapped(&text, WIDTH));
         }
+        report.unknown();
 
         let everybody = self.everybody.map(|scene| scene.into_page().rows);
         report.cpus(everybody.as_deref().unwrap_or(&rows), &self.holders);
@@ -135,12 +168,32 @@ impl Moment {
 struct Report<'a> {
     threads: &'a Threads<'a>,
     at_ns: u64,
+    hosts: Hosts,
+    /// By host: why nothing is known of who runs and who waits on it.
+    unknown: Vec<Option<&'static str>>,
+    /// The hosts of whose threads it is.
+    shown: BTreeSet<usize>,
     /// The calls that each thread is in, outermost first, with their entries.
     calls: BTreeMap<TaskId, Vec<(String, u64)>>,
     lines: Vec<String>,
 }
 
 impl Report<'_> {
+    fn is_unknown(&self, host: usize) -> bool {
+        self.unknown.get(host).is_some_and(Option::is_some)
+    }
+
+    /// Says of which hosts nothing is known here, and why.
+    fn unknown(&mut self) {
+        for (host, why) in self.unknown.iter().enumerate() {
+            // Losses have lines of their own.
+            let Some(why) = why.filter(|why| *why != LOST) else { continue };
+            let of = ingero_replay::of_host(&self.hosts, Some(host));
+            let text = format!("NOT KNOWN here{of}: who runs and who waits; {why}");
+            self.lines.extend(wrapped(&text, WIDTH));
+        }
+    }
+
     fn cpus(&mut self, rows: &[Stretch], holders: &BTreeMap<u32, TaskId>) {
         let running: BTreeMap<u32, &Stretch> = rows
             .iter()
@@ -152,15 +205,24 @@ impl Report<'_> {
         let count = self.threads.trace.meta("cpus").and_then(|n| n.parse().ok()).unwrap_or(0).min(1 << 16);
         let seen = running.keys().chain(holders.keys()).map(|cpu| cpu.saturating_add(1)).max().unwrap_or(0);
         self.lines.push(String::new());
-        self.lines.push(format!("on the CPUs ({} of {} run a thread)", running.len(), count.max(seen)));
-        for cpu in 0..count.max(seen) {
+        if self.unknown.iter().all(Option::is_some) {
+            self.lines.push("on the CPUs (not known)".to_owned());
+            return;
+        }
+        let all = count.max(seen);
+        let dark = (0..all).filter(|&cpu| self.is_unknown(self.hosts.of_cpu(cpu))).count();
+        let of_others = if dark > 0 { format!(", {dark} are not known") } else { String::new() };
+        self.lines.push(format!("on the CPUs ({} of {all} run a thread{of_others})", running.len()));
+        for cpu in 0..all {
             let (who, what) = match (running.get(&cpu), holders.get(&cpu)) {
                 (Some(row), _) => {
                     let mut what = vec![format!("runs {}", self.so_far(row, "goes on to the end"))];
                     what.extend(self.in_calls(row.task));
                     (self.label(row.task), what.join("; "))
                 }
-                (None, Some(&TaskId(0))) => ("idle".to_owned(), String::new()),
+                (None, Some(&TaskId(0))) if !self.is_unknown(self.hosts.of_cpu(cpu)) => {
+                    ("idle".to_owned(), String::new())
+                }
                 (None, _) => ("not known".to_owned(), String::new()),
             };
             self.line(&format!("{cpu:>4}  {who}"), &what);
@@ -175,7 +237,9 @@ impl Report<'_> {
             (!processes.get(processes.of(row.task)).followed, t.pid, t.tid, row.task)
         });
         self.lines.push(String::new());
-        self.lines.push(format!("{title} ({})", grouped(wanted.len() as u64)));
+        let dark = self.shown.iter().all(|&host| self.is_unknown(host));
+        let how_many = if dark && wanted.is_empty() { "not known".to_owned() } else { grouped(wanted.len() as u64) };
+        self.lines.push(format!("{title} ({how_many})"));
         for row in wanted {
             let mut what = self.reason(row);
             what.extend(self.in_calls(row.task));

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use ingero_format::Trace;
+use ingero_format::catalog::Kind;
 use ingero_format::one_line;
 use ingero_replay::output::PendingFile;
 use ingero_replay::program::Ending;
@@ -39,6 +40,14 @@ impl Target {
     }
 }
 
+/// Whether no block stands before the readings of the clocks, if there are any.
+fn clocks_come_first(trace: &Trace) -> bool {
+    let is_clock = |kind: u16| kind == Kind::Clock as u16;
+    let first = trace.blocks().iter().min_by_key(|block| block.offset);
+    first.is_none_or(|block| is_clock(block.header.kind))
+        || !trace.blocks().iter().any(|block| is_clock(block.header.kind))
+}
+
 pub(super) fn run(trace: &Trace, args: &CompactArgs, out: &mut impl Write) -> Result<Ending> {
     recompress::check(trace)?;
     let without = kinds_called(trace, &args.no)?;
@@ -56,8 +65,9 @@ pub(super) fn run(trace: &Trace, args: &CompactArgs, out: &mut impl Write) -> Re
         recompress::rewrite(trace, &without, BufWriter::new(target.writer()?), |done| bar.set_position(done))?;
     bar.finish_and_clear();
     let before = trace.len_bytes();
-    // What was compacted already may come out larger by some words.
-    let larger = bytes > before && without.is_empty();
+    // What was compacted already may come out larger by some words. A file with the readings of its clocks behind the rest is written
+    // anew all the same: cut off, it would not say when it was.
+    let larger = bytes > before && without.is_empty() && clocks_come_first(trace);
     if larger {
         let mut copy = target.writer()?;
         copy.set_len(0)?;

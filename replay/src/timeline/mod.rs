@@ -444,6 +444,10 @@ impl<'t> Timeline<'t> {
 
     /// Tells a stay off the CPU that is over, or of which no more is known.
     fn stayed(&mut self, stay: &OffCpu, sink: &mut impl Sink) {
+        // Before what the recording, or what is known of it, begins with lies nothing that could be told.
+        if stay.before && stay.end_ns() == Some(stay.out_ns) {
+            return;
+        }
         let Some(from_ns) = self.undivided_from(stay) else { return sink.off_cpu(stay, &self.cpus) };
         if from_ns > stay.out_ns {
             sink.off_cpu(&OffCpu { back: None, told_to_ns: from_ns, synthesised: false, ..*stay }, &self.cpus);

@@ -260,7 +260,7 @@ impl<W: Write> RecordSink<'_, W> {
             };
             self.put(&record, |o| {
                 // A sample does not tell what was submitted, nor what was between.
-                if a.sampled() {
+                if p.phase.sample.is_some() {
                     return;
                 }
                 o.number("submissions", p.phase.submissions);

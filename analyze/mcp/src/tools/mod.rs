@@ -2,6 +2,7 @@
 
 mod chains;
 mod health;
+mod knowledge;
 mod part;
 mod processes;
 mod sql;

@@ -5,11 +5,13 @@ use ingero_analyze::report::duration;
 use ingero_format::catalog::{Call, Kind, Layer, StrId, TaskId};
 use ingero_replay::scene::{Cast, Doing, Queued, Scene, Stretch, WokenBy};
 use ingero_replay::{
-    self as replay, CallSpan, Cpus, Event, Lost, OffCpu, Run, Sink, Spent, StoredStay, Undivided, Window, syscall_name,
+    self as replay, CallSpan, Cpus, Event, Hosts, Lost, OffCpu, Run, Sink, Spent, StoredStay, Undivided, Window,
+    syscall_name,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::knowledge::{Knowledge, Unknown};
 use super::part::Part;
 use super::{TypedTool, counted, known_pid, known_tid, notes, seconds};
 use crate::figures::Range;
@@ -61,7 +63,8 @@ pub(super) struct Output {
     /// The range.
     range: Range,
     /// Time by state within the range, over all rows, shown or not, where no events were lost; of several threads added up. Null
-    /// where the recording holds no context switches, or all of the range are lost: then no state is known.
+    /// where the recording holds no context switches of the host, all of the range are lost, or the host did not record then: then
+    /// no state is known.
     spent: Option<Sums>,
     /// Time off the CPUs within the range by the stays that the source stored in place of context switches, blocked or
     /// waiting for a CPU; of several threads added up. Null where there are none such. A source that keeps a sample
@@ -102,7 +105,7 @@ struct Missing {
 
 impl Missing {
     fn new(opened: &Opened, lost: &Lost, start_ns: u64) -> Self {
-        let hosts = replay::Hosts::new(&opened.trace);
+        let hosts = Hosts::new(&opened.trace);
         Self {
             what: clean(&lost.what, NAME_CHARS),
             cause: lost.cause,
@@ -238,11 +241,12 @@ impl TypedTool for Timeline {
             scene,
             others,
             window,
-            cast,
+            cast: cast.clone(),
             only: args.only,
             spent: Spent::default(),
             undivided_ns: 0,
             stored_ns: 0,
+            knows: Knowledge::new(opened, &cast),
         };
         let repairs = replay::Timeline::new(&opened.trace).run(&mut watch);
         let losses = Losses::of(&opened.trace, &repairs.lost_blocks);
@@ -250,16 +254,13 @@ impl TypedTool for Timeline {
         let Spent { running_ns, runnable_ns, throttled_ns, blocked_ns } = watch.spent;
         let off_cpu_ns = watch.undivided_ns;
         let has = |kind: Kind| opened.trace.blocks().iter().any(|b| b.header.kind == kind as u16 && b.header.rows > 0);
-        let stored_off_cpu_ns = has(Kind::OffCpu).then_some(watch.stored_ns);
         let hidden = watch.others.into_page().total;
-        let states_lost = losses.hides_states(&opened.trace, window.from_ns, window.to_ns.min(window.trace_end_ns));
-        let spent = (has(Kind::Switch) && !states_lost).then_some(Sums {
-            running_ns,
-            runnable_ns,
-            throttled_ns,
-            blocked_ns,
-            off_cpu_ns,
-        });
+        let unknown = watch.knows.nothing(opened, &losses, window);
+        // Of a host whose switches were recorded those tell all.
+        let is_stored = has(Kind::OffCpu) && (unknown.is_some() || watch.stored_ns > 0);
+        let stored_off_cpu_ns = is_stored.then_some(watch.stored_ns);
+        let sums = Sums { running_ns, runnable_ns, throttled_ns, blocked_ns, off_cpu_ns };
+        let spent = unknown.is_none().then_some(sums);
         let exited_ns = exited(opened, &watch.cast).filter(|&ns| ns < window.from_ns);
         let page = watch.scene.into_page();
         let stage = Stage { opened, start_ns: window.trace_start_ns };
@@ -283,17 +284,20 @@ impl TypedTool for Timeline {
                 duration(ns)
             ),
         };
-        text.push(match (&spent, stored_off_cpu_ns) {
-            (None, None) if states_lost => {
+        text.push(match (unknown, stored_off_cpu_ns) {
+            (Some(Unknown::Apart), _) => {
+                "Its host did not record in this range: no state of its threads is known.".to_owned()
+            }
+            (Some(Unknown::Lost), None) => {
                 "Context switches were lost in all of this range: no state of any thread is known.".to_owned()
             }
-            (None, None) => "The recording holds no context switches: no state of any thread is known.".to_owned(),
-            (None, Some(ns)) => format!(
+            (Some(_), None) => "The recording holds no context switches: no state of any thread is known.".to_owned(),
+            (Some(_), Some(ns)) => format!(
                 "The recording holds no context switches, but stays off the CPUs, as its source stored them: {} of this \
                  range; blocked or waiting for a CPU, they do not tell which, and of the rest no state is known.",
                 duration(ns)
             ),
-            (Some(_), _) => format!(
+            (None, _) => format!(
                 "In all: ran {}, waited for a CPU {}{throttled}, blocked {}{undivided}.",
                 duration(running_ns),
                 duration(runnable_ns),
@@ -316,7 +320,7 @@ impl TypedTool for Timeline {
                 (0, Some(ns)) => {
                     format!("It had exited before, at {}.", seconds(ns.saturating_sub(window.trace_start_ns)))
                 }
-                (0, None) if states_lost => {
+                (0, None) if unknown == Some(Unknown::Lost) => {
                     "Whoever has no row here was not idle for that: events were lost.".to_owned()
                 }
                 (0, None) => {
@@ -388,6 +392,7 @@ struct Watch {
     spent: Spent,
     undivided_ns: u64,
     stored_ns: u64,
+    knows: Knowledge,
 }
 
 impl Watch {
@@ -414,6 +419,7 @@ impl Watch {
 
 impl Sink for Watch {
     fn event(&mut self, event: &Event) {
+        self.knows.event(event);
         self.place(What::Wakes).event(event);
         self.place(What::Marks).mark(event);
     }

@@ -3,7 +3,7 @@
 use ingero_analyze::counters::{Counters, Reading};
 use ingero_analyze::{Analysis, Incident, OpTotals, PhaseFigures};
 use ingero_format::catalog::{FuncId, Kind, StrId, TaskId};
-use ingero_replay::{Merge, Process, ProcessId, Spent};
+use ingero_replay::{Merge, PageSizes, Process, ProcessId, Spent};
 
 use super::columns::Columns;
 use super::place::Place;
@@ -99,6 +99,7 @@ fn run(a: &Analysis, rows: &[&()], of: &Common, c: &mut Columns) {
 
 fn processes(a: &Analysis, rows: &[&(ProcessId, &Process)], of: &Common, c: &mut Columns) {
     let text = |id: Option<StrId>| id.map(|id| of.words.string(id));
+    let page_sizes = PageSizes::new(a.trace);
     c.id("process_id", rows.iter().map(|(id, _)| id.0));
     c.id("pid", rows.iter().map(|(_, p)| p.pid));
     c.maybe_text("name", rows.iter().map(|(id, _)| text(a.processes.process_name_at(*id, u64::MAX))));
@@ -111,6 +112,8 @@ fn processes(a: &Analysis, rows: &[&(ProcessId, &Process)], of: &Common, c: &mut
     c.flag("knows_states", rows.iter().map(|(id, _)| a.knows_states_of(*id)));
     c.flag("knows_throttling", rows.iter().map(|(id, _)| a.knows_throttling_of(*id)));
     c.flag("knows_page_allocs", rows.iter().map(|(id, _)| a.knows_page_allocs_of(*id)));
+    c.flag("sampled", rows.iter().map(|(id, _)| a.sampled_of(*id)));
+    c.unsigned("page_size", rows.iter().map(|(_, p)| page_sizes.of_pid(p.pid)));
     c.same("run", of.run, rows.len());
 }
 
@@ -126,10 +129,8 @@ struct Total {
 /// Those of the selected processes; none where every event is there.
 fn totals(a: &Analysis, selection: &Selection) -> Vec<Total> {
     let mut all = Vec::new();
-    if !a.sampled() {
-        return all;
-    }
-    for process in a.active().into_iter().filter(|id| selection.shows_process(a.processes.get(*id))) {
+    let shown = |id: &ProcessId| a.sampled_of(*id) && selection.shows_process(a.processes.get(*id));
+    for process in a.active().into_iter().filter(shown) {
         let Some(totals) = &a.figures(process).totals else { continue };
         let off_cpu = totals.off_cpu.filter(|_| selection.counts(Kind::OffCpu));
         all.extend(off_cpu.map(|of| Total { process, what: "off_cpu", func: None, of }));
@@ -168,11 +169,12 @@ fn tasks(a: &Analysis, rows: &[&TaskId], of: &Common, c: &mut Columns) {
 
 fn phases(a: &Analysis, rows: &[&(u64, &PhaseFigures)], of: &Common, c: &mut Columns) {
     // A sample does not tell what was submitted, nor what was between.
-    let tells = !a.sampled();
-    let known = |pick: fn(&PhaseFigures) -> u64| rows.iter().map(move |(_, p)| tells.then(|| pick(p)));
+    let tells = |p: &PhaseFigures| p.phase.sample.is_none();
+    let known = |pick: fn(&PhaseFigures) -> u64| rows.iter().map(move |(_, p)| tells(p).then(|| pick(p)));
     // Nor does a phase in all of which events were lost.
-    let of_gaps =
-        |pick: fn(&PhaseFigures) -> u64| rows.iter().map(move |(_, p)| (tells && !p.is_unclaimed()).then(|| pick(p)));
+    let of_gaps = |pick: fn(&PhaseFigures) -> u64| {
+        rows.iter().map(move |(_, p)| (tells(p) && !p.is_unclaimed()).then(|| pick(p)))
+    };
     let process = |p: &PhaseFigures| a.processes.get(p.phase.process);
     c.ns("start_ns", rows.iter().map(|(_, p)| p.phase.start_ns));
     c.ns("end_ns", rows.iter().map(|(_, p)| p.phase.end_ns));
@@ -185,7 +187,7 @@ fn phases(a: &Analysis, rows: &[&(u64, &PhaseFigures)], of: &Common, c: &mut Col
     c.maybe_ns("submissions", known(|p| p.phase.submissions));
     c.maybe_ns("gaps", of_gaps(|p| p.phase.gaps.len() as u64));
     c.maybe_ns("gaps_ns", of_gaps(|p| p.phase.gaps_ns()));
-    c.maybe_real("gaps_share", rows.iter().map(|(_, p)| p.starved_share().filter(|_| tells)));
+    c.maybe_real("gaps_share", rows.iter().map(|(_, p)| p.starved_share().filter(|_| tells(p))));
     let spent = |pick: fn(Spent) -> u64| rows.iter().map(move |(_, p)| a.in_gaps(p).map(pick));
     c.maybe_ns("gaps_running_ns", spent(|s| s.running_ns));
     c.maybe_ns("gaps_runnable_ns", spent(|s| s.runnable_ns));

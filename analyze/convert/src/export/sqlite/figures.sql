@@ -6,8 +6,8 @@ off AS (SELECT t.process, sum(shut) AS n, SUM64(shut * (s.end_ns - s.start_ns)) 
     SUM64((1 - shut) * (s.end_ns - s.start_ns)) AS unfinished_ns, sum(shut * synthesised) AS synthesised
     FROM (SELECT *, NOT (before OR unfinished) AS shut FROM stay WHERE kind <> 'newborn') s JOIN tasks t ON t.id = s.task GROUP BY 1),
 ran AS (SELECT t.process, SUM64(r.end_ns - r.start_ns) AS ns FROM run r JOIN tasks t ON t.id = r.task GROUP BY 1),
-pages AS (SELECT t.process, count(*) AS n, SUM64(coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'page_size'), 4096)
-    << iif(a."order" BETWEEN 0 AND 32, a."order", 32)) AS bytes FROM mm_page_alloc a JOIN tasks t ON t.id = a.task GROUP BY 1),
+pages AS (SELECT t.process, count(*) AS n, SUM64(k.page_bytes << iif(a."order" BETWEEN 0 AND 32, a."order", 32)) AS bytes
+    FROM mm_page_alloc a JOIN tasks t ON t.id = a.task JOIN known k ON k.process = t.process GROUP BY 1),
 called AS (SELECT t.process, count(*) AS n FROM call c JOIN tasks t ON t.id = c.task GROUP BY 1),
 -- Of a recording of several hosts each knows what it recorded.
 knows AS (SELECT process, states AND (SELECT max(key = 'counts_switches') FROM meta WHERE value = 'true') AS switches, throttling,

@@ -94,7 +94,7 @@ fn fill(db: &Connection, trace: &Trace, selection: &Selection, progress: &Progre
     states::write(db, trace, selection)?;
     let analysis = Analysis::new(trace, selection.window);
     verdicts::write(db, &analysis, selection)?;
-    views::write(db, &tables, selection.min_duration_ns)?;
+    views::write(db, &tables, selection)?;
     if analysis.sampled() && views::has_figures(db)? {
         sampled::write(db, &analysis, selection)?;
     }

@@ -1,10 +1,10 @@
 //! The rows of the tables of event kinds, in time order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ingero_format::Trace;
-use ingero_format::catalog::{CPU, FuncId, Kind, NULL, StrId, TS, TaskId, Word};
-use ingero_replay::{Merge, Row};
+use ingero_format::catalog::{Body, CPU, FuncId, Kind, NULL, StrId, TS, TaskId, Word};
+use ingero_replay::{Hosts, Merge, Row};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, Statement, params};
 
@@ -72,6 +72,7 @@ pub(super) fn write(
         damage.execute(params![integer(block.offset), format!("kind {} has no schema", block.header.kind)])?;
     }
     let wanted = |kind| statements.contains_key(&kind) && (selection.takes(kind) || selection::describes(kind));
+    let before = samples_before(trace, selection);
     let mut merge = Merge::rows(trace, wanted);
     let mut passed = 0u64;
     while let Some(row) = merge.next_row() {
@@ -81,7 +82,7 @@ pub(super) fn write(
         }
         let Some((table, insert, number)) = statements.get_mut(&row.kind) else { continue };
         *number += 1;
-        if selected(&row, table, selection) {
+        if selected(&row, table, selection) || before.contains(&(row.kind, row.ts_ns, row.cpu)) {
             bind(insert, *number, &row, table, trace)?;
             insert.raw_execute()?;
             done.rows += 1;
@@ -92,6 +93,28 @@ pub(super) fn write(
         damage.execute(params![integer(lost.entry.offset), lost.error.to_string()])?;
     }
     Ok(done)
+}
+
+/// The samples of the machine that are the last ones before a range, by kind, time and CPU: the shares at its first ones are of the
+/// time since.
+fn samples_before(trace: &Trace, selection: &Selection) -> HashSet<(u16, u64, u32)> {
+    let window = selection.window;
+    if !window.is_cut() {
+        return HashSet::new();
+    }
+    let hosts = Hosts::new(trace);
+    let samples = |kind| matches!(kind, Kind::System | Kind::Pressure) && selection.takes_kind(kind);
+    let mut last = HashMap::new();
+    for event in Merge::of(trace, samples).within(0, window.from_ns) {
+        let (kind, of) = match &event.body {
+            Body::Pressure(pressure) => (Kind::Pressure, Some(pressure.resource)),
+            _ => (Kind::System, None),
+        };
+        if event.ts_ns < window.from_ns {
+            last.insert((hosts.of_cpu(event.cpu), kind as u16, of), (kind as u16, event.ts_ns, event.cpu));
+        }
+    }
+    last.into_values().collect()
 }
 
 fn bind(insert: &mut Statement, number: i64, row: &Row, table: &Table, trace: &Trace) -> rusqlite::Result<()> {

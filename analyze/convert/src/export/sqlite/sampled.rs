@@ -1,5 +1,5 @@
 //! Figures of a source that kept a sample: no query over the stored events finds them, so they are
-//! rows in place of views.
+//! rows in place of views. In a recording of several hosts those of the others stand beside them.
 
 use ingero_analyze::{Analysis, OpTotals};
 use ingero_format::catalog::Kind;
@@ -11,9 +11,10 @@ use crate::export::selection::Selection;
 /// Puts tables with the analysis's figures in place of the views, whose columns they have. What cannot
 /// be known is NULL.
 pub(super) fn write(db: &Connection, a: &Analysis, selection: &Selection) -> rusqlite::Result<()> {
-    for view in ["process_figures", "op_figures", "behind_figures"] {
+    for (view, process) in [("process_figures", "id"), ("op_figures", "process_id"), ("behind_figures", "process_id")] {
         db.execute_batch(&format!(
-            "CREATE TABLE sampled AS SELECT * FROM {view} LIMIT 0; DROP VIEW {view}; ALTER TABLE sampled RENAME TO {view}"
+            "CREATE TABLE of_all AS SELECT * FROM {view} WHERE {process} IN (SELECT process FROM known WHERE NOT sampled); \
+             DROP VIEW {view}; ALTER TABLE of_all RENAME TO {view}"
         ))?;
     }
     let mut process = db.prepare(
@@ -24,7 +25,7 @@ pub(super) fn write(db: &Connection, a: &Analysis, selection: &Selection) -> rus
         "INSERT INTO op_figures (pid, process, layer, function, count, bytes, sum_ns, mean_ns, max_ns, process_id)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?;
-    for id in a.active() {
+    for id in a.active().into_iter().filter(|id| a.sampled_of(*id)) {
         let p = a.processes.get(id);
         if !selection.shows_process(p) {
             continue;

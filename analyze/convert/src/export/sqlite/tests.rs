@@ -107,7 +107,7 @@ fn hostile_names_of_kinds_and_columns_stay_apart() {
     states::write(&db, &trace, &Selection::whole(&trace)).unwrap();
     verdicts::write(&db, &Analysis::new(&trace, ingero_replay::Window::whole(&trace)), &Selection::whole(&trace))
         .unwrap();
-    views::write(&db, &tables, 0).unwrap();
+    views::write(&db, &tables, &Selection::whole(&trace)).unwrap();
     assert_eq!(one::<i64>(&db, "SELECT count(DISTINCT table_name) FROM schema"), 5);
     assert_eq!(one::<i64>(&db, "SELECT count(*) FROM meta WHERE key = 'sqlite_schema'"), 1);
 }
@@ -411,4 +411,39 @@ fn where_wakes_are_lost_a_stay_is_not_divided() {
     let figures =
         "SELECT off_cpu_count || ' ' || blocked_ns || ' ' || runnable_ns || ' ' || on_cpu_ns FROM process_figures";
     assert_eq!(one::<String>(&db, figures), "0 0 0 600");
+}
+
+/// What a cut says of the machine is what the whole says of that time, from its first sample on.
+#[test]
+fn shares_at_the_first_sample_of_a_cut_are_those_of_the_whole() {
+    use ingero_format::catalog::{NO_CPU, Pressure, System};
+    let mut f = Fixture::new();
+    for i in 0..5u64 {
+        let ns = |share: u64| Some(i * i * 10_000_000 * share);
+        let (user_ns, system_ns, idle_ns) = (ns(3 + i), ns(2), ns(5));
+        f.push(i * 1_000_000_000, NO_CPU, System { user_ns, system_ns, idle_ns, ..System::default() });
+        for resource in 0..2 {
+            let at = i * 1_000_000_000 + 100 * resource;
+            f.push(at, NO_CPU, Pressure { resource, some_ns: ns(1 + resource), full_ns: None });
+        }
+    }
+    let trace = f.finish();
+    let counters = |from_ns: u64| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cut.sqlite");
+        let window = ingero_replay::Window { from_ns, ..ingero_replay::Window::whole(&trace) };
+        let cut = Selection::new(&trace, window, &crate::export::Cut::default()).unwrap();
+        export(&trace, &cut, &path, false, &Progress::none()).unwrap();
+        let db = Connection::open(&path).unwrap();
+        let mut query = db.prepare("SELECT ts_ns, name, value FROM counters ORDER BY 1, 2").unwrap();
+        let rows = query
+            .query_map([], |r| Ok((r.get::<_, i64>(0)?.cast_unsigned(), r.get::<_, String>(1)?, r.get::<_, f64>(2)?)));
+        rows.unwrap().map(Result::unwrap).collect::<Vec<_>>()
+    };
+    let whole = counters(0);
+    for from_ns in [1, 1_500_000_000, 2_000_000_000, 2_000_000_050, 3_000_000_000] {
+        let due: Vec<_> = whole.iter().filter(|row| row.0 >= from_ns).cloned().collect();
+        assert!(due.iter().any(|row| row.1 == "CPU user %") && due.iter().any(|row| row.1.starts_with("pressure")));
+        assert_eq!(counters(from_ns), due, "from {from_ns}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use ingero_analyze::Analysis;
 use ingero_format::catalog::Kind;
+use ingero_replay::PageSizes;
 use rusqlite::{Connection, params};
 
 use super::integer;
@@ -15,7 +16,7 @@ CREATE TABLE phase (id INTEGER PRIMARY KEY, process INTEGER NOT NULL REFERENCES 
 CREATE TABLE lost (ts_ns INTEGER NOT NULL, to_ns INTEGER NOT NULL, cpu INTEGER, probe TEXT NOT NULL, cause TEXT NOT NULL, count INTEGER,
     host INTEGER);
 CREATE TABLE known (process INTEGER PRIMARY KEY REFERENCES processes(id), states INTEGER NOT NULL, throttling INTEGER NOT NULL,
-    page_allocs INTEGER NOT NULL);
+    page_allocs INTEGER NOT NULL, sampled INTEGER NOT NULL, page_bytes INTEGER NOT NULL);
 CREATE VIEW losses AS SELECT * FROM lost;
 CREATE TABLE incident (id TEXT PRIMARY KEY, rank INTEGER NOT NULL, severity TEXT NOT NULL, kind TEXT NOT NULL,
     process INTEGER NOT NULL REFERENCES processes(id), phase INTEGER NOT NULL REFERENCES phase(id), lost_ns INTEGER NOT NULL,
@@ -35,11 +36,14 @@ pub(super) fn write(db: &Connection, a: &Analysis, selection: &Selection) -> rus
     for (key, knows) in [("knows_states", a.knows_states()), ("knows_page_allocs", knows_allocs)] {
         db.execute("INSERT INTO meta VALUES (?1, ?2)", params![key, knows.to_string()])?;
     }
-    let mut known = db.prepare("INSERT INTO known VALUES (?1, ?2, ?3, ?4)")?;
+    let mut known = db.prepare("INSERT INTO known VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
     let (mut some, mut all) = (false, true);
-    for (id, _) in a.processes.iter() {
+    let page_sizes = PageSizes::new(a.trace);
+    for (id, p) in a.processes.iter() {
         let allocs = a.knows_page_allocs_of(id) && selection.takes_kind(Kind::PageAlloc);
-        known.execute(params![id.0, a.knows_states_of(id), a.knows_throttling_of(id), allocs])?;
+        let (states, throttling) = (a.knows_states_of(id), a.knows_throttling_of(id));
+        let page_bytes = integer(page_sizes.of_pid(p.pid));
+        known.execute(params![id.0, states, throttling, allocs, a.sampled_of(id), page_bytes])?;
         some |= a.knows_states_of(id);
         all &= a.knows_states_of(id);
     }
@@ -65,7 +69,7 @@ pub(super) fn write(db: &Connection, a: &Analysis, selection: &Selection) -> rus
     for (id, p) in (0i64..).zip(&a.phases).filter(|(_, p)| shown(p.phase.process)) {
         let spent = a.in_gaps(p);
         // A sample does not tell what was submitted, nor what was between.
-        let known = |n: u64| (!a.sampled()).then_some(integer(n));
+        let known = |n: u64| p.phase.sample.is_none().then_some(integer(n));
         let of_gaps = |n: u64| known(n).filter(|_| !p.is_unclaimed());
         insert.execute(params![
             id,
@@ -75,7 +79,7 @@ pub(super) fn write(db: &Connection, a: &Analysis, selection: &Selection) -> rus
             known(p.phase.submissions),
             of_gaps(p.phase.gaps.len() as u64),
             of_gaps(p.phase.gaps_ns()),
-            p.starved_share().filter(|_| !a.sampled()),
+            p.starved_share().filter(|_| p.phase.sample.is_none()),
             spent.map(|s| integer(s.running_ns)),
             spent.map(|s| integer(s.runnable_ns)),
             spent.filter(|_| a.knows_throttling_of(p.phase.process)).map(|s| integer(s.throttled_ns)),

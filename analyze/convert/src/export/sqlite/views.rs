@@ -4,9 +4,10 @@ use rusqlite::Connection;
 
 use super::integer;
 use super::tables::Tables;
+use crate::export::selection::Selection;
 
 /// Writes the views, each where the trace has what it is made of.
-pub(super) fn write(db: &Connection, tables: &Tables, shortest_ns: u64) -> rusqlite::Result<()> {
+pub(super) fn write(db: &Connection, tables: &Tables, selection: &Selection) -> rusqlite::Result<()> {
     // The name of a task at a moment: the latest one given until then, else its first.
     let names = tables.with("task_name", &["task", "name", "ts_ns"]).is_some();
     let name_at = |task: &str, ts: &str| {
@@ -101,7 +102,7 @@ pub(super) fn write(db: &Connection, tables: &Tables, shortest_ns: u64) -> rusql
          UNION ALL SELECT task, 'off-cpu', start_ns, end_ns, NULL, before, unfinished, 0, NULL FROM undivided) s {who}) \
          WHERE dur_ns >= {shortest}",
         names = thread("s.task", "s.start_ns"),
-        shortest = integer(shortest_ns),
+        shortest = integer(selection.min_duration_ns),
     ))?;
     db.execute_batch(&format!(
         "CREATE VIEW off_cpu AS SELECT s.start_ns, s.end_ns, s.end_ns - s.start_ns AS dur_ns, s.kind, {names}, s.blocked_ns, \
@@ -127,7 +128,7 @@ pub(super) fn write(db: &Connection, tables: &Tables, shortest_ns: u64) -> rusql
          i.summary, i.root_cause, (SELECT group_concat(a.text, char(10)) FROM (SELECT text FROM incident_advice \
          WHERE incident = i.id ORDER BY number) a) AS advice, i.id FROM incident i JOIN processes p ON p.id = i.process",
     )?;
-    counters(db, &known)?;
+    counters(db, &known, selection)?;
     let switch = known("sched_switch", &["prev"]);
     let alloc = known("mm_page_alloc", &["task", "order"]);
     if switch && alloc && known("call", &call) {
@@ -156,7 +157,7 @@ fn with_sums(sql: &str) -> String {
 }
 
 /// Writes the view of the counters over time, of those sources that the trace's schema has.
-fn counters(db: &Connection, known: &dyn Fn(&str, &[&str]) -> bool) -> rusqlite::Result<()> {
+fn counters(db: &Connection, known: &dyn Fn(&str, &[&str]) -> bool, selection: &Selection) -> rusqlite::Result<()> {
     /// A table, the columns that are needed of it, what its values are made by, and the values.
     type Source = (&'static str, &'static [&'static str], &'static str, &'static str);
     const SOURCES: [Source; 3] = [
@@ -206,8 +207,12 @@ fn counters(db: &Connection, known: &dyn Fn(&str, &[&str]) -> bool) -> rusqlite:
     let values: Vec<_> =
         there.iter().map(|(.., values)| format!("SELECT ts_ns, host, name, value FROM {values}")).collect();
     db.execute_batch(include_str!("hosts.sql"))?;
+    // The sample before a range is there for the shares at its first one.
+    let window = selection.window;
+    let within = if window.is_cut() { format!("AND ts_ns >= {}", integer(window.from_ns)) } else { String::new() };
     db.execute_batch(&format!(
-        "CREATE VIEW counters AS WITH {} SELECT ts_ns, coalesce(host, '') || name AS name, value FROM ({}) WHERE value IS NOT NULL",
+        "CREATE VIEW counters AS WITH {} SELECT ts_ns, coalesce(host, '') || name AS name, value FROM ({}) \
+         WHERE value IS NOT NULL {within}",
         made.join(","),
         values.join(" UNION ALL ")
     ))

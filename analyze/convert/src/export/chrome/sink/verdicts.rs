@@ -17,7 +17,7 @@ impl<W: Write> ChromeSink<'_, W> {
             let track = tracks.fresh_in(p.phase.process);
             self.metadata("thread_name", track.pid, track.tid, "phases");
             let span = (p.phase.start_ns, p.phase.end_ns);
-            let sampled = a.sampled();
+            let sampled = p.phase.sample.is_some();
             self.slice(track, "phase", &p.phase.label(), span, |o| {
                 // A sample does not tell what was submitted, nor what was between.
                 if sampled {

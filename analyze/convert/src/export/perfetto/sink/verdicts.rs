@@ -42,7 +42,7 @@ impl<W: Write> PerfettoSink<'_, W> {
         for p in a.phases.iter().filter(|p| shown(p.phase.process)) {
             let parent = self.describe_process(p.phase.process);
             // A sample does not tell what was submitted, nor what was between.
-            let args = if a.sampled() {
+            let args = if p.phase.sample.is_some() {
                 Vec::new()
             } else {
                 let mut args = vec![number_arg("submissions", p.phase.submissions)];

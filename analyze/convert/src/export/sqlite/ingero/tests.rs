@@ -1,5 +1,7 @@
 use super::*;
-use ingero_format::catalog::{BlockComplete, BlockIssue, Class, Clock as ClockRow, END_OPEN, Name, PageAlloc};
+use ingero_format::catalog::{
+    BlockComplete, BlockIssue, Call, Class, Clock as ClockRow, END_OPEN, Layer, NO_CPU, Name, PageAlloc,
+};
 use ingero_replay::fixture::Fixture;
 
 /// Columns and indexes of a public database of ingero's; the file says which.

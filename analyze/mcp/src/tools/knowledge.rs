@@ -1,0 +1,73 @@
+//! Whether anything is known of who ran and who waited, on the hosts that a timeline is of.
+
+use ingero_analyze::Losses;
+use ingero_format::catalog::{Body, Kind, TaskId};
+use ingero_replay::scene::Cast;
+use ingero_replay::{Event, Host, Hosts, Window};
+
+use crate::recording::Opened;
+
+/// Why nothing is known of who ran and who waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// No context switch was recorded.
+    Unrecorded,
+    /// All switches of the range are lost.
+    Lost,
+    /// The host's own recording does not reach into the range.
+    Apart,
+}
+
+/// Of which hosts a timeline is, and of which of them states are known.
+pub(super) struct Knowledge {
+    hosts: Hosts,
+    /// Those whose threads, or whose CPU, are asked for.
+    wanted: Vec<usize>,
+    /// Those of which a context switch was recorded.
+    switched: Vec<usize>,
+}
+
+impl Knowledge {
+    pub(super) fn new(opened: &Opened, cast: &Cast) -> Self {
+        let (trace, hosts) = (&opened.trace, Hosts::new(&opened.trace));
+        let mut wanted: Vec<usize> = match cast {
+            Cast::All => (0..hosts.count()).collect(),
+            Cast::Cpu(cpu) => vec![hosts.of_cpu(*cpu)],
+            Cast::Tasks(tasks) => {
+                let tasks = (0..).map(TaskId).zip(tasks).filter(|(_, wanted)| **wanted);
+                tasks.map(|(task, _)| hosts.of_task(trace, task)).collect()
+            }
+        };
+        wanted.sort_unstable();
+        wanted.dedup();
+        let has = trace.blocks().iter().any(|b| b.header.kind == Kind::Switch as u16 && b.header.rows > 0);
+        // Of one host the heads of the blocks tell, whether they can be read or not.
+        let switched = if has && !hosts.are_several() { vec![0] } else { Vec::new() };
+        Self { hosts, wanted, switched }
+    }
+
+    pub(super) fn event(&mut self, event: &Event) {
+        if self.switched.len() < self.hosts.count() && matches!(event.body, Body::Switch(_)) {
+            let host = self.hosts.of_cpu(event.cpu);
+            if !self.switched.contains(&host) {
+                self.switched.push(host);
+            }
+        }
+    }
+
+    /// Why nothing is known of what was asked for in a range; none where something is.
+    pub(super) fn nothing(&self, opened: &Opened, losses: &Losses, window: Window) -> Option<Unknown> {
+        let to_ns = window.to_ns.min(window.trace_end_ns);
+        let mut why = None;
+        for &host in &self.wanted {
+            let apart = |own: &Host| own.span_ns.0 > to_ns || own.span_ns.1 < window.from_ns;
+            why = Some(match () {
+                () if self.hosts.get(host).is_some_and(apart) => Unknown::Apart,
+                () if losses.hides_states(&opened.trace, host, window.from_ns, to_ns) => Unknown::Lost,
+                () if !self.switched.contains(&host) => Unknown::Unrecorded,
+                () => return None,
+            });
+        }
+        why
+    }
+}

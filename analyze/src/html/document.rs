@@ -312,7 +312,8 @@ impl Document<'_> {
                             @let sample = p.phase.sample.as_ref().map_or(Vec::new(), |s| report::sample::sentences(p, s));
                             @let unclaimed = report::unclaimed(self.a, p, self.options.wall);
                             @let silence = report::silence::sentences(self.a, p, self.options.wall);
-                            @for sentence in sample.into_iter().chain(unclaimed).chain(silence).chain(report::waited(self.a, p)) {
+                            @let busy = p.busy.map(|busy| busy.words());
+                            @for sentence in sample.into_iter().chain(unclaimed).chain(silence).chain(busy).chain(report::waited(self.a, p)) {
                                 li { b { "Phase " (p.number) ": " } (printable(&sentence)) }
                             }
                         }

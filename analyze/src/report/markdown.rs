@@ -80,7 +80,8 @@ pub fn markdown(a: &Analysis, options: &Options) -> String {
         for p in &phases {
             let sample = p.phase.sample.as_ref().map_or(Vec::new(), |s| sample::sentences(p, s));
             let silence = silence::sentences(a, p, options.wall);
-            let told = sample.into_iter().chain(unclaimed(a, p, options.wall)).chain(silence).chain(chains::line(a, p));
+            let told = sample.into_iter().chain(unclaimed(a, p, options.wall)).chain(silence);
+            let told = told.chain(p.busy.map(|busy| busy.words())).chain(chains::line(a, p));
             for sentence in told {
                 line!("- phase {}: {}", p.number, escaped(&sentence));
             }

@@ -32,10 +32,12 @@ fn judged(recording: Recording) -> (Recording, Value) {
         let ns = |key: &str| gaps[key].as_u64().unwrap_or(0);
         let parts = ns("running_ns") + ns("runnable_ns") + ns("throttled_ns") + ns("blocked_ns");
         assert!(parts <= ns("sum_ns"), "{p:#}");
-        assert!(ns("sum_ns") <= p["end_ns"].as_u64().unwrap() - p["start_ns"].as_u64().unwrap(), "{p:#}");
+        let len_ns = p["end_ns"].as_u64().unwrap() - p["start_ns"].as_u64().unwrap();
+        assert!(ns("sum_ns") <= len_ns, "{p:#}");
         let chains = p["chains"].as_array().unwrap();
         let roots: u64 = chains.iter().filter(|l| l["waiter"].is_null()).map(|l| l["total_ns"].as_u64().unwrap()).sum();
-        assert!(roots <= ns("sum_ns"), "{p:#}");
+        // Where nothing is asked of a GPU they are of all of the phase: a thread that starts may be kept from its CPU for long.
+        assert!(roots <= if p["silence"].is_null() { ns("sum_ns") } else { len_ns }, "{p:#}");
     }
     for i in json["incidents"].as_array().unwrap() {
         assert!(!i["evidence"].as_array().unwrap().is_empty(), "{i:#}");

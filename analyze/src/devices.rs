@@ -2,7 +2,8 @@
 //!
 //! What is submitted is queued, so that a GPU may be busy while nobody submits anything; when its work ends is not recorded. Its driver
 //! counts it, though, and the recorder asks it once a second (NVML's utilisation: the share of the last sixth of a second to second
-//! in which a kernel ran). What a process can have lost is no more than the time in which nothing ran.
+//! in which a kernel ran). That is a sample and bounds nothing; where a GPU was busy nearly all the time by many of them, though, what its
+//! process did between submissions cost it next to nothing, and to call it lost would be wrong by far.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +13,8 @@ use ingero_format::catalog::GpuSample;
 const TELLS_NS: u64 = 1_500_000_000;
 /// Fewer samples than these within a phase say nothing of it: each is of a part of its second.
 const SAMPLES: u64 = 3;
-/// The driver rounds to whole percents.
-const ROUNDED: u64 = 1;
+/// From so many percent on a GPU has work queued: whoever runs out of it is idle for longer.
+const QUEUE_FROM: u64 = 90;
 /// A GPU with less memory in use than this works for nobody: a context alone takes several hundred MiB.
 const USED_BYTES: u64 = 64 << 20;
 
@@ -38,11 +39,17 @@ pub struct Busy {
     pub devices: u64,
     /// Share of the sampled time in which something ran on it, percent.
     pub percent: u64,
-    /// For so long at most nothing ran on it in the phase: what no sample tells of counts as idle.
+    /// For so long nothing ran on it in the phase, about: the samples stand for the time between them, and what lies behind the last
+    /// one counts as idle.
     pub idle_ns: u64,
 }
 
 impl Busy {
+    /// For how long about it was idle, where it was busy nearly all the time.
+    pub(crate) fn idle_beside_queue_ns(&self) -> Option<u64> {
+        (self.percent >= QUEUE_FROM).then_some(self.idle_ns)
+    }
+
     /// The same in words.
     #[must_use]
     pub fn words(&self) -> String {
@@ -83,7 +90,7 @@ fn of_device(samples: &[Reading], count: u64, start_ns: u64, end_ns: u64) -> Opt
         before_ns = s.at_ns;
         told_ns += ns;
         busy_ns += u128::from(ns) * u128::from(s.percent);
-        idle_ns += u128::from(ns) * u128::from((100 + ROUNDED - s.percent).min(100));
+        idle_ns += u128::from(ns) * u128::from(100 - s.percent);
     }
     let part = |sum: u128| u64::try_from(sum / 100).unwrap_or(u64::MAX);
     (count >= SAMPLES && told_ns > 0).then(|| Busy {
@@ -117,13 +124,13 @@ mod tests {
         // Half of the second up to 2 s, the next two whole, and half a second behind the last.
         let told = busy(&devices, 0, 1_500, 4_500).unwrap();
         assert_eq!((told.samples, told.percent, told.devices), (3, 80, 1));
-        assert_eq!(told.idle_ns, 5_000_000 + 510_000_000 + 10_000_000 + 500_000_000);
+        assert_eq!((told.idle_ns, told.idle_beside_queue_ns()), (500_000_000 + 500_000_000, None));
         assert_eq!(busy(&devices, 0, 1_500, 3_500), None, "two samples");
         assert_eq!(busy(&devices, 1, 0, 4_500), None, "another host");
         // One that is late tells no more than a second and a half.
         let late = sampled(&[(1_000, 100), (2_000, 100), (12_000, 100)]);
         let late = busy(&late, 0, 0, 12_001).unwrap();
-        assert_eq!(late.idle_ns, 1_000_000 + 35_000_000 + 8_500_000_000);
+        assert_eq!((late.idle_ns, late.idle_beside_queue_ns()), (1_000_000 + 8_500_000_000, Some(8_501_000_000)));
     }
 
     #[test]

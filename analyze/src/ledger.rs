@@ -12,7 +12,7 @@ use ingero_replay::{
 
 use crate::affinity::Affinities;
 use crate::chain::{Ending, History, LOOKS_NS, Machine, Surroundings, Wait, manner};
-use crate::devices::{Busy, Devices};
+use crate::devices::Devices;
 use crate::disks::Disks;
 use crate::figures::{LongWait, PhaseFigures, ProcessFigures, Silence};
 use crate::known::Known;
@@ -133,7 +133,7 @@ impl<'a> Ledger<'a> {
         let bounds = phases.iter().map(|p| ((p.phase.start_ns, p.phase.end_ns), processes.family(p.phase.process)));
         let shares = Shares::new(bounds);
         let knows_wakers = knows_wakers(trace);
-        let machine = Machine::of(trace.meta("machine"));
+        let machine = Machine::of(ingero_replay::machine(trace));
         let helpers = phases.iter().map(|p| {
             let family = processes.family(p.phase.process).into_iter();
             family.flat_map(|id| processes.get(id).threads.iter().copied()).collect()
@@ -204,18 +204,10 @@ impl<'a> Ledger<'a> {
 
     /// Tells each phase how busy its GPU was, where nobody else of its host asked a GPU for anything meanwhile.
     fn tell_busy(&mut self) {
-        let processes = self.surroundings.processes;
-        let host = |p: &PhaseFigures| self.known.host_of(processes.get(p.phase.process).pid);
-        let others = |p: &PhaseFigures| {
-            self.phases.iter().any(|other| {
-                let overlaps = other.phase.start_ns < p.phase.end_ns && p.phase.start_ns < other.phase.end_ns;
-                other.phase.process != p.phase.process && overlaps && !other.is_silent() && host(other) == host(p)
-            })
-        };
-        let asks = |p: &PhaseFigures| p.starved_share().is_some() && !others(p);
-        let busy = |p: &PhaseFigures| self.devices.busy(host(p), p.phase.start_ns, p.phase.end_ns);
-        let told: Vec<Option<Busy>> = self.phases.iter().map(|p| busy(p).filter(|_| asks(p))).collect();
-        self.phases.iter_mut().zip(told).for_each(|(p, busy)| p.busy = busy);
+        for p in self.phases.iter_mut().filter(|p| p.phase.is_alone && p.starved_share().is_some()) {
+            let host = self.known.host_of(self.surroundings.processes.get(p.phase.process).pid);
+            p.busy = self.devices.busy(host, p.phase.start_ns, p.phase.end_ns);
+        }
     }
 
     fn process(&mut self, task: TaskId) -> &mut ProcessFigures {

@@ -44,7 +44,7 @@ mod works;
 
 use ingero_format::catalog::{FuncId, Kind, TaskId};
 use ingero_format::{ChunkHeader, Trace};
-use ingero_replay::{Both, ProcessId, Processes, Repairs, Sink, Spent, Timeline, Window};
+use ingero_replay::{Both, Hosts, ProcessId, Processes, Repairs, Sink, Spent, Timeline, Window};
 
 pub use chain::{Ending, Link, Part, Tree};
 pub use devices::Busy;
@@ -135,10 +135,22 @@ impl<'t> Analysis<'t> {
         phases.iter_mut().for_each(|phase| phase.leave_out(lossy.of_pid(processes.get(phase.process).pid)));
         exchange::Collectives::new(trace, processes, calls, lost).tell(&mut phases, processes);
         Self::kill(&mut phases, trace, processes, window, &lossy);
+        Self::tell_alone(&mut phases, &Hosts::new(trace), processes);
         if sampled.any() {
             phases.extend(sample::phases(trace, processes, window));
         }
         phases
+    }
+
+    /// Tells each phase whether another process of its host asks a GPU for anything meanwhile.
+    fn tell_alone(phases: &mut [Phase], hosts: &Hosts, processes: &Processes) {
+        let host = |p: &Phase| hosts.of_pid(processes.get(p.process).pid);
+        let beside = |p: &Phase, other: &Phase| {
+            let overlaps = other.start_ns < p.end_ns && p.start_ns < other.end_ns;
+            other.process != p.process && overlaps && !other.is_silent() && host(other) == host(p)
+        };
+        let alone: Vec<bool> = phases.iter().map(|p| !phases.iter().any(|other| beside(p, other))).collect();
+        phases.iter_mut().zip(alone).for_each(|(p, alone)| p.is_alone = alone);
     }
 
     /// Tells each phase of the first kill in it. One in a stretch with losses tells nothing of what came of it.

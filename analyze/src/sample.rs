@@ -524,6 +524,7 @@ impl<'a> Walk<'a> {
             bursts: Vec::new(),
             sample: Some(sample),
             unclaimed: Vec::new(),
+            is_alone: false,
             kill: None,
             late: None,
             taken: Vec::new(),

@@ -23,6 +23,16 @@ pub struct Host {
     page_bytes: Option<u64>,
 }
 
+/// The machine that a recording is of, as `uname -m` has it: of several hosts that of all of which it is known.
+#[must_use]
+pub fn machine(trace: &Trace) -> Option<&str> {
+    let of_hosts = || {
+        let known = || (0..Hosts::new(trace).count()).filter_map(|n| trace.meta(&format!("host.{n}.machine")));
+        known().next().filter(|first| known().all(|other| other == *first))
+    };
+    trace.meta("machine").or_else(of_hosts)
+}
+
 /// All of them, in order; none of a recording that is of one host alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hosts(Vec<Host>);

@@ -126,7 +126,7 @@ pub struct Stretch {
     pub task: TaskId,
     /// What it did.
     pub doing: Doing,
-    /// End; none where the trace ends first, or does not tell.
+    /// End; none where the recording ends first, or does not tell.
     pub end_ns: Option<u64>,
     /// Whether it began before `start_ns`.
     pub before: bool,
@@ -257,7 +257,11 @@ impl Sink for Scene {
             return;
         }
         let OffCpu { task, out_ns, before, synthesised, .. } = *stay;
-        let row = |start_ns, doing, end_ns, before| Stretch { start_ns, task, doing, end_ns, before, synthesised };
+        let known = |end_ns: Option<u64>| end_ns.filter(|ns| !stay.unfinished || back != Some(*ns));
+        let row = |start_ns, doing, end_ns, before| {
+            let end_ns = known(end_ns);
+            Stretch { start_ns, task, doing, end_ns, before, synthesised }
+        };
         if stay.kind == OffKind::Throttled {
             if self.is_cast(task, stay.out_cpu) {
                 self.keep(row(out_ns, Doing::Throttled, back, before));
@@ -268,7 +272,7 @@ impl Sink for Scene {
         let was_blocked = stay.kind == OffKind::Blocked && stay.runnable_ns != Some(out_ns);
         // Of whom nobody woke it is not known when the wait for a CPU began, nor for which.
         if was_blocked && self.is_cast(task, None) && self.overlaps(out_ns, blocked_until) {
-            let is_told_to = stay.runnable_ns.is_none() && stay.back.is_none() && back.is_some();
+            let is_told_to = stay.runnable_ns.is_none() && known(back).is_some() && stay.back.is_none();
             let waker = if is_told_to { WokenBy::NoMoreKnown } else { stay.waker.into() };
             let doing = Doing::Blocked { syscall: stay.syscall, prev_state: stay.prev_state, waker };
             self.keep(row(out_ns, doing, blocked_until, before));
@@ -301,6 +305,7 @@ impl Sink for Scene {
         let Undivided { task, out_ns, from_ns: start_ns, to_ns: end_ns, .. } = *part;
         if self.is_cast(task, None) && self.overlaps(start_ns, end_ns) {
             let before = out_ns.is_none();
+            let end_ns = end_ns.filter(|_| !part.unfinished);
             self.keep(Stretch { start_ns, task, doing: Doing::OffCpu, end_ns, before, synthesised: false });
         }
     }
@@ -311,7 +316,7 @@ impl Sink for Scene {
                 start_ns: run.start_ns,
                 task: run.task,
                 doing: Doing::Running { cpu: run.cpu },
-                end_ns: run.end_ns,
+                end_ns: run.end_ns.filter(|_| !run.unfinished),
                 before: run.before,
                 synthesised: run.synthesised,
             });

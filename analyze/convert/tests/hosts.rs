@@ -282,7 +282,10 @@ fn nothing_is_told_of_a_host_beyond_its_own_recording() {
     records::export(&all, &whole, records::Layout::JsonLines, &mut lines, &none).unwrap();
     let lines = String::from_utf8(lines).unwrap();
     let states = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let sum: u64 = states.filter(|r| r["record"] == "state").map(|r| r["dur_ns"].as_u64().unwrap()).sum();
+    let states: Vec<_> = states.filter(|r| r["record"] == "state").collect();
+    // One thread of each runs on when its host's recording ends, and one waits.
+    assert_eq!(states.iter().filter(|r| r["end"] == "unfinished").count(), 4, "{states:?}");
+    let sum: u64 = states.iter().map(|r| r["dur_ns"].as_u64().unwrap()).sum();
     let total: u64 = due.iter().map(|d| d.1 + d.2).sum();
     assert_eq!(sum, total);
     let database = dir.path().join("all.sqlite");
@@ -291,6 +294,7 @@ fn nothing_is_told_of_a_host_beyond_its_own_recording() {
     let one = |sql: &str| db.query_row(sql, [], |r| r.get::<_, i64>(0)).unwrap();
     assert_eq!(one("SELECT sum(dur_ns) FROM thread_states"), total.cast_signed());
     assert_eq!(one("SELECT sum(off_cpu_count) FROM process_figures"), 0, "none has an end");
+    assert_eq!(one("SELECT sum(unfinished) FROM thread_states"), 4);
     assert_eq!(
         one("SELECT sum(unfinished_ns) FROM process_figures"),
         due.iter().map(|d| d.2).sum::<u64>().cast_signed()

@@ -112,7 +112,7 @@ pub(crate) struct Phase {
 }
 
 /// How busy a GPU was by its driver's count, which the recorder asked for once a second. It is longer than it was fed where work was
-/// queued: no incident then counts more than the time in which it was idle.
+/// queued; from 90 percent on no incident counts more than the time in which it was idle.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 pub(crate) struct Busy {
     /// Share of the sampled time in which a kernel ran.
@@ -121,8 +121,8 @@ pub(crate) struct Busy {
     pub(crate) samples: u64,
     /// GPUs of the host that work for anybody; it is said of the least busy one.
     pub(crate) devices: u64,
-    /// For so long at most no kernel ran in the phase.
-    pub(crate) idle_at_most_ns: u64,
+    /// For so long no kernel ran in the phase, about.
+    pub(crate) idle_ns: u64,
 }
 
 /// What the main thread of a process did in a phase in which nothing was asked of a GPU.

@@ -249,7 +249,8 @@ struct Lost {
     ns: u64,
     /// Of that, what counts as fed.
     fed_ns: u64,
-    at_most: bool,
+    /// Of that, what it may have been at most.
+    at_most_ns: u64,
     /// Whether any of its phases has an incident of it.
     told: bool,
 }
@@ -264,7 +265,7 @@ fn causes(before: &Analysis, after: &Analysis, roles: &[(&str, Feed, Feed)]) -> 
             if let Some(lost) = lost.get_mut(run) {
                 lost.ns = lost.ns.saturating_add(i.lost_ns);
                 lost.fed_ns = lost.fed_ns.saturating_add(i.fed_ns);
-                lost.at_most |= i.at_most;
+                lost.at_most_ns = lost.at_most_ns.saturating_add(if i.at_most { i.lost_ns } else { 0 });
                 lost.told |= !i.minor;
             }
         }
@@ -285,8 +286,8 @@ fn causes(before: &Analysis, after: &Analysis, roles: &[(&str, Feed, Feed)]) -> 
             after_ns,
             before_share,
             after_share,
-            before_at_most: before.at_most,
-            after_at_most: after.at_most,
+            before_at_most: crate::report::matters(before.at_most_ns, before_ns),
+            after_at_most: crate::report::matters(after.at_most_ns, after_ns),
             before_fed_ns: before.fed_ns,
             after_fed_ns: after.fed_ns,
         })

@@ -159,7 +159,7 @@ impl<'a> Names<'a> {
     fn syscall(&mut self, number: Option<u64>) -> u64 {
         let Some(number) = number else { return 0 };
         let rows = &mut self.syscall_rows;
-        let machine = self.a.trace.meta("machine");
+        let machine = ingero_replay::machine(self.a.trace);
         let at = self.syscalls.entry(number).or_insert_with(|| {
             let name = syscall_name(machine, number);
             rows.push(json!(name));

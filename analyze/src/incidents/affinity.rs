@@ -18,7 +18,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     let behind = if names.is_empty() { String::new() } else { format!(", behind {names}") };
     incident.summary = format!(
         "{label} lost {} because threads that it waited for are bound to CPUs that were taken{behind}, while others idled",
-        seconds(lost_ns)
+        incident.lost()
     );
     incident.root_cause =
         "the CPUs that its threads are bound to (taskset, cpuset, the container's CPU set) are too few for what runs on them".into();

@@ -27,7 +27,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     incident.summary = format!(
         "{} lost {} allocating and freeing memory in its loop: {} in {} releases, {} in {} allocations",
         case.label(),
-        seconds(lost_ns),
+        incident.lost(),
         seconds(releases.ns),
         case.counted(Kind::Call, releases.count),
         seconds(memory.ns.saturating_sub(releases.ns)),

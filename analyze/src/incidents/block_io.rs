@@ -15,7 +15,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     incident.summary = format!(
         "{} lost {} waiting for disk: its submitting thread {}, threads that it waited for {}",
         case.label(),
-        seconds(lost_ns),
+        incident.lost(),
         seconds(direct),
         seconds(lost_ns.saturating_sub(direct))
     );

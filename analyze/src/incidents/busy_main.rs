@@ -29,7 +29,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     let within_steps = sum(p.lost_gaps().filter(|g| !g.begins_step()).map(Gap::len_ns)) > gaps / 2;
     // A device that has work queued outlasts them, unless it was waited for right before: then it had none.
     let behind_waits = sum(p.lost_gaps().filter(|g| g.after_wait).map(Gap::len_ns));
-    incident.at_most = within_steps && behind_waits < gaps / 2;
+    incident.at_most |= within_steps && behind_waits < gaps / 2;
     incident.summary = format!(
         "{} lost {} because its submitting thread was busy on its own CPU {}",
         case.label(),

@@ -4,7 +4,7 @@
 //! Must not fire for a thread that sleeps while nobody works for it, or where workers wait for a CPU.
 
 use super::case::{Case, Group};
-use super::{Incident, Layer, seconds};
+use super::{Incident, Layer};
 use crate::chain::Part;
 
 pub(super) fn find(case: &Case) -> Option<Incident> {
@@ -18,7 +18,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     let label = case.label();
     incident.summary = format!(
         "{label} lost {} waiting for its workers, which ran meanwhile: {}",
-        seconds(lost_ns),
+        incident.lost(),
         case.names(&workers)
     );
     incident.root_cause = "the work that a batch needs on the CPU takes longer than the GPU needs for a batch".into();

@@ -421,12 +421,17 @@ impl<'a> Case<'a> {
     pub(super) fn incident(&self, kind: &'static str, cause: &'static str, lost_ns: u64) -> Option<Incident> {
         (lost_ns > 0).then(|| {
             let incident = self.incident_of_any(kind, cause, lost_ns);
-            Incident { minor: ratio(lost_ns, self.phase.phase.claimed_ns()) < SHARE_FROM, ..incident }
+            Incident { minor: incident.share < SHARE_FROM, ..incident }
         })
     }
 
     /// An incident of this phase, however little it lost.
     pub(super) fn incident_of_any(&self, kind: &'static str, cause: &'static str, lost_ns: u64) -> Incident {
+        // Who waits for another rank does so in a kernel, on a GPU that is busy.
+        let idle_ns =
+            self.phase.busy.filter(|_| kind != super::straggler::KIND).and_then(|busy| busy.idle_beside_queue_ns());
+        let capped = idle_ns.is_some_and(|idle_ns| idle_ns < lost_ns);
+        let lost_ns = lost_ns.min(idle_ns.unwrap_or(u64::MAX));
         let share = ratio(lost_ns, self.phase.phase.claimed_ns());
         Incident {
             kind,
@@ -436,7 +441,8 @@ impl<'a> Case<'a> {
             process: self.phase.phase.process,
             phase: self.phase.number,
             lost_ns,
-            at_most: false,
+            at_most: capped,
+            capped,
             fed_ns: 0,
             minor: false,
             share: share.min(1.0),

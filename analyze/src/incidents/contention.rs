@@ -74,7 +74,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     let label = case.label();
     let holders: Vec<_> = case.behind.iter().copied().filter(|(id, _)| !case.is_family(*id)).collect();
     let behind = format!("behind {}", case.names(&holders));
-    incident.summary = format!("{label} lost {} to CPU contention: {}, {behind}", seconds(lost_ns), waiters(case));
+    incident.summary = format!("{label} lost {} to CPU contention: {}, {behind}", incident.lost(), waiters(case));
     let held = |holders: &[(ProcessId, u64)]| sum(holders.iter().map(|&(_, ns)| ns));
     incident.root_cause =
         format!("other processes held the CPUs that {label} needed, for {} in all", seconds(held(&holders)));

@@ -6,7 +6,7 @@
 use ingero_format::catalog::Kind;
 
 use super::case::Case;
-use super::{Incident, Layer, seconds};
+use super::{Incident, Layer};
 
 /// So many submissions for each such call at most. Making a graph takes a begin, an end and an instantiation: three calls for the
 /// one launch of it where it is made for each step, which has copies and launches beside. A graph that is launched ten times
@@ -24,7 +24,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     incident.summary = format!(
         "{} lost {} making CUDA graphs in its loop: {} calls for {} submissions",
         case.label(),
-        seconds(lost_ns),
+        incident.lost(),
         case.counted(Kind::Call, graphs.count),
         case.counted(Kind::Call, case.phase.phase.submissions)
     );

@@ -50,7 +50,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     if pieces {
         incident.summary = format!(
             "{label} lost {} handing over data in pieces: its submitting thread waited {} times in {} gaps of {} and more for the next one",
-            seconds(lost_ns),
+            incident.lost(),
             crate::report::count(case.pieces()),
             crate::report::count(case.lost_gaps()),
             crate::report::lost_from()
@@ -64,7 +64,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     } else {
         incident.summary = format!(
             "{label} lost {} to threads of its own that hand over {}, while its submitting thread waited for them",
-            seconds(lost_ns),
+            incident.lost(),
             if case.phase.phase.workers > 0 { "batches" } else { "work" }
         );
         let (cause, advice) = if case.phase.phase.workers > 0 { BATCHES } else { TURNS };

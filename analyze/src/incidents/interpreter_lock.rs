@@ -21,7 +21,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     incident.summary = format!(
         "{} lost {} to its interpreter lock: its submitting thread waited {} in steps of 5 ms for other threads to hand it over, which ran on for {}",
         case.label(),
-        seconds(lost_ns),
+        incident.lost(),
         seconds(timed),
         seconds(held_ns(case))
     );

@@ -16,7 +16,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     let bursts = &case.phase.phase.bursts;
     let (lost_ns, fed_ns) = case.bursts_ns();
     let mut incident = case.incident("launch-bound", "launching kernels one by one", lost_ns)?;
-    incident.at_most = true;
+    incident.at_most |= true;
     let submissions = sum(bursts.iter().map(|b| b.submissions));
     incident.summary = format!(
         "{} lost {} launching small kernels one by one: {} submissions, {} each, and the device was done as soon as it was asked",

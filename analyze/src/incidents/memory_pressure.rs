@@ -19,7 +19,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     incident.summary = format!(
         "{} lost {} to memory pressure: its threads had to reclaim memory themselves, {} times for {}",
         case.label(),
-        seconds(lost_ns),
+        incident.lost(),
         case.counted(Kind::Reclaim, within().count() as u64),
         seconds(sum(within().map(|s| s.len_ns())))
     );

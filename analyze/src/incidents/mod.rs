@@ -137,6 +137,8 @@ pub struct Incident {
     pub lost_ns: u64,
     /// Whether that is the most that may have been lost: what the GPU did meanwhile the recording does not show.
     pub at_most: bool,
+    /// Whether there would be more, had the GPU not been busy meanwhile by its own count.
+    pub(crate) capped: bool,
     /// Of that, what lies in no gap between submissions: as far as the host tells, the GPU was fed then.
     pub fed_ns: u64,
     /// Whether it is too small to be told by itself; whoever compares two recordings wants to know it all the same.
@@ -168,7 +170,7 @@ impl Incident {
 
     /// What of it counts as fed, and why, is told with its cause.
     fn counts_as_fed(&mut self, fed_ns: u64, why: &str) {
-        self.fed_ns = fed_ns;
+        self.fed_ns = fed_ns.min(self.lost_ns);
         if let Some(fed) = self.fed() {
             self.root_cause += &format!("; {fed} of the lost time counts as time in which the GPU was fed: {why}");
         }
@@ -247,7 +249,7 @@ pub(crate) fn find(analysis: &Analysis) -> (Vec<Incident>, Vec<Incident>) {
     let of_phase = |phase| {
         let case = Case::new(analysis, phase);
         let found = rules(phase).iter().filter_map(|rule| (rule.find)(&case));
-        found.filter_map(|incident| within_idle(incident, phase)).collect::<Vec<_>>()
+        found.map(|incident| beside_queue(incident, phase)).collect::<Vec<_>>()
     };
     let mut found: Vec<Incident> = phases.flat_map(of_phase).collect();
     debug_assert!(found.iter().all(|i| RULES.iter().chain(SAMPLED_RULES).any(|r| r.kinds.contains(&i.kind))));
@@ -255,20 +257,14 @@ pub(crate) fn find(analysis: &Analysis) -> (Vec<Incident>, Vec<Incident>) {
     found.into_iter().partition(|i| !i.minor)
 }
 
-/// An incident with no more lost time than its GPU was idle, by the GPU's own count; none where hardly any is left.
-fn within_idle(mut incident: Incident, phase: &crate::PhaseFigures) -> Option<Incident> {
-    // Who waits for another rank does so in a kernel, on a GPU that is busy.
-    let Some(busy) = phase.busy.filter(|_| incident.kind != straggler::KIND) else { return Some(incident) };
-    if incident.lost_ns <= busy.idle_ns {
-        return Some(incident);
+/// An incident that says why its lost time is no more.
+fn beside_queue(mut incident: Incident, phase: &crate::PhaseFigures) -> Incident {
+    if let Some(busy) = phase.busy.filter(|_| incident.capped) {
+        let idle = seconds(incident.lost_ns);
+        incident.root_cause +=
+            &format!("; {}: it had work queued, and waited for about {idle} of that at most", busy.words());
     }
-    incident.lost_ns = busy.idle_ns;
-    incident.fed_ns = incident.fed_ns.min(busy.idle_ns);
-    incident.at_most = true;
-    incident.share = ratio(busy.idle_ns, phase.phase.claimed_ns()).min(1.0);
-    incident.severity = Severity::of(incident.share);
-    incident.summary += &format!("; {}, so that it lost {} at most", busy.words(), seconds(busy.idle_ns));
-    (incident.share >= SHARE_FROM).then_some(incident)
+    incident
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shares are for comparing and showing")]

@@ -7,13 +7,13 @@
 use ingero_format::catalog::Kind;
 
 use super::case::Case;
-use super::{Incident, Layer, seconds};
+use super::{Incident, Layer};
 use crate::chain::Ending;
 
 pub(super) fn find(case: &Case) -> Option<Incident> {
     let lost_ns = case.all(|s| s.ended_ns(Ending::Network));
     let mut incident = case.incident("network", "waiting for the network", lost_ns)?;
-    incident.summary = format!("{} lost {} waiting for the network", case.label(), seconds(lost_ns));
+    incident.summary = format!("{} lost {} waiting for the network", case.label(), incident.lost());
     let phase = &case.phase.phase;
     let again = case.analysis.signs.retransmits.iter().filter(|r| (phase.start_ns..phase.end_ns).contains(&r.at_ns));
     let again: Vec<_> = again.collect();
@@ -24,7 +24,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
         incident.summary = format!(
             "{} lost {} waiting for the network, on which {} segments had to be sent again, the first to {peer}",
             case.label(),
-            seconds(lost_ns),
+            incident.lost(),
             case.counted(Kind::Retransmit, again.len() as u64)
         );
         incident.root_cause = "packets are lost on the way, and each loss holds up what is behind it".into();

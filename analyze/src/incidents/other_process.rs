@@ -4,7 +4,7 @@
 //! server on the same host, a data service, a kernel thread. Must not fire for the process's own workers.
 
 use super::case::{Case, Group};
-use super::{Incident, Layer, seconds};
+use super::{Incident, Layer};
 use crate::chain::Part;
 
 pub(super) fn find(case: &Case) -> Option<Incident> {
@@ -14,7 +14,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     incident.summary = format!(
         "{} lost {} waiting for processes that are not its own, which ran meanwhile: {}",
         case.label(),
-        seconds(lost_ns),
+        incident.lost(),
         case.names(&processes)
     );
     incident.root_cause = format!("{} did what it waited for", case.grouped(&processes));

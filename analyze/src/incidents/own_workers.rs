@@ -18,7 +18,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     let holders: Vec<_> = case.behind.iter().copied().filter(|(id, _)| case.is_family(*id)).collect();
     incident.summary = format!(
         "{label} lost {} because its own threads and workers stood in each other's way, behind {}",
-        seconds(lost_ns),
+        incident.lost(),
         case.names(&holders)
     );
     let cpus = case.analysis.trace.meta("cpus").map(crate::printable);

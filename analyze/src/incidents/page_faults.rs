@@ -27,7 +27,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     incident.summary = format!(
         "{} lost {} to page faults: {whose} took {} new pages while on a CPU for {}",
         case.label(),
-        seconds(lost_ns),
+        incident.lost(),
         case.counted(Kind::PageAlloc, pages),
         seconds(ran)
     );

@@ -23,7 +23,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     incident.summary = format!(
         "{} lost {} in {} large copies that ran at {rate:.2} GB/s, far below what the link can do",
         case.label(),
-        seconds(lost_ns),
+        incident.lost(),
         case.counted(Kind::Call, copies.count)
     );
     incident.root_cause = format!(

@@ -14,7 +14,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     incident.summary = format!(
         "{} lost {} to the CPU quota of its cgroup, which throttled its threads",
         case.label(),
-        seconds(lost_ns)
+        incident.lost()
     );
     incident.root_cause = format!(
         "the quota ran out in the gaps between submissions: the submitting thread was throttled for {}, threads that it waited for for {}",

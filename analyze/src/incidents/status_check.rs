@@ -5,7 +5,7 @@
 //! sleeps.
 
 use super::case::Case;
-use super::{Incident, Layer, seconds};
+use super::{Incident, Layer};
 use crate::chain::Ending;
 
 pub(super) fn find(case: &Case) -> Option<Incident> {
@@ -14,7 +14,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     incident.summary = format!(
         "{} lost {} in timed waits of 5.000 s that ran out: no worker gave anything in that time",
         case.label(),
-        seconds(lost_ns)
+        incident.lost()
     );
     incident.root_cause =
         "these waits are made on purpose, to look after workers; that they run out means that data was not there for 5 s".into();

@@ -20,7 +20,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     let late = case.phase.phase.late.as_ref()?;
     let (lost_ns, fed_ns) = case.waits_for_ranks_ns(late);
     let mut incident = case.incident(KIND, "another rank that comes late", lost_ns)?;
-    incident.at_most = true;
+    incident.at_most |= true;
     let on = |host: &Option<String>| host.as_ref().map_or(String::new(), |h| format!(" on {}", crate::printable(h)));
     incident.summary = format!(
         "{} (rank {}{}) lost {}: it was ready that long in all before rank {}, {}{}, which came last to {} of {} collectives",

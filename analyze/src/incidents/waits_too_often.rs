@@ -21,7 +21,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     incident.summary = format!(
         "{} lost {} because it waits for the device after nearly every submission: {} waits for {} submissions",
         case.label(),
-        seconds(lost_ns),
+        incident.lost(),
         case.counted(Kind::Call, p.waits.count),
         case.counted(Kind::Call, p.phase.submissions)
     );

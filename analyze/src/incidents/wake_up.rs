@@ -5,7 +5,7 @@
 //! host. Where data goes in pieces that is a part of each hand-over. Must not fire where somebody held the CPU.
 
 use super::case::Case;
-use super::{Incident, Layer, seconds};
+use super::{Incident, Layer};
 
 pub(super) fn find(case: &Case) -> Option<Incident> {
     let lost_ns = case.runnable().nobody_ns;
@@ -13,7 +13,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     let label = case.label();
     incident.summary = format!(
         "{label} lost {} because threads that it waited for could have run and their CPUs, on which nobody was seen, were slow to run them",
-        seconds(lost_ns)
+        incident.lost()
     );
     incident.root_cause =
         "an idle CPU has to wake up for each of its short waits: out of a deep idle state, or, in a virtual machine, once its host runs it again".into();

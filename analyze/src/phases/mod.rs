@@ -54,6 +54,8 @@ pub struct Phase {
     /// Stretches within it of which nothing is claimed, since events of them are lost, with the gaps that reach into
     /// them; in order, apart from one another.
     pub unclaimed: Vec<(u64, u64)>,
+    /// Whether no other process of its host asks a GPU for anything meanwhile.
+    pub(crate) is_alone: bool,
     /// The first process of it, or that works for it, that was killed for want of memory.
     pub(crate) kill: Option<Kill>,
     /// The rank that comes last to what it exchanges with others.
@@ -640,6 +642,7 @@ fn assemble(feed: Feed, spans: &[Span], steps: &[Step]) -> Vec<Phase> {
             step_ns: (own_steps.len() >= STEPS).then(|| median(own_steps)).flatten(),
             sample: None,
             unclaimed: Vec::new(),
+            is_alone: false,
             kill: None,
             late: None,
             taken: Vec::new(),

@@ -86,7 +86,7 @@ pub(crate) struct BusyRow {
     pub(crate) percent: u64,
     pub(crate) samples: u64,
     pub(crate) devices: u64,
-    pub(crate) idle_at_most_ns: u64,
+    pub(crate) idle_ns: u64,
 }
 
 /// What a sample tells of a phase.
@@ -421,7 +421,7 @@ impl<'a> PhaseRow<'a> {
                 percent: b.percent,
                 samples: b.samples,
                 devices: b.devices,
-                idle_at_most_ns: b.idle_ns,
+                idle_ns: b.idle_ns,
             }),
             unclaimed: p
                 .phase

@@ -63,7 +63,8 @@ pub(crate) fn state(trace: &Trace, rows: &Rows, moment: &Moment) -> String {
         Doing::OffCpu => format!("off the CPUs {span}: blocked or waiting for one, the recording does not tell which"),
         Doing::Throttled => format!("held back by its CPU quota {span}"),
         Doing::Blocked { syscall, waker, .. } => {
-            let place = syscall.map_or_else(String::new, |n| format!("in {} ", syscall_name(trace.meta("machine"), n)));
+            let place =
+                syscall.map_or_else(String::new, |n| format!("in {} ", syscall_name(ingero_replay::machine(trace), n)));
             match stretch.end_ns {
                 Some(end_ns) => format!("blocked {place}{span}, then {}", woken(rows, *waker, end_ns)),
                 None => format!("blocked {place}{span}; nothing wakes it before the end"),

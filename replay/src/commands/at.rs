@@ -10,8 +10,8 @@ use ingero_format::one_line;
 use ingero_replay::program::Ending;
 use ingero_replay::scene::{Cast, Doing, Queued, Scene, Stretch, WokenBy};
 use ingero_replay::{
-    Blind, CallSpan, Cpus, Event, Hosts, Lost, OffCpu, Run, Sight, Sink, StoredStay, Timeline, Undivided, show_wall,
-    start_unix_ns, syscall_name,
+    Blind, CallSpan, Cpus, Event, Hosts, Lost, OffCpu, Run, Sight, Sink, StoredStay, Timeline, Undivided, machine,
+    show_wall, start_unix_ns, syscall_name,
 };
 
 use super::incomplete;
@@ -250,7 +250,7 @@ impl Report<'_> {
     fn reason(&self, row: &Stretch) -> Vec<String> {
         match &row.doing {
             Doing::Blocked { syscall, waker, .. } => {
-                let machine = self.threads.trace.meta("machine");
+                let machine = machine(self.threads.trace);
                 let place = syscall.map_or_else(String::new, |n| format!("in {} ", syscall_name(machine, n)));
                 let mut what = vec![format!("{place}{}", self.so_far(row, "nothing wakes it before the end"))];
                 what.extend(row.end_ns.map(|_| format!("then {}", self.woken(*waker))));

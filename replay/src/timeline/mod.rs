@@ -303,13 +303,13 @@ impl<'t> Timeline<'t> {
             self.settle(from_ns, task, sink);
             let Some(t) = self.tasks.get_mut(at) else { continue };
             if let Some(run) = t.open_run(task).filter(|run| run.start_ns < from_ns) {
-                sink.run(&Run { end_ns: Some(from_ns), ..run });
+                sink.run(&Run { end_ns: Some(from_ns), unfinished: false, ..run });
             }
             let stay = t.open_stay(task).filter(|stay| stay.out_ns < from_ns);
             if let Some(stay) = stay {
                 // When it could have run again is known only as far as that lies before.
                 let runnable_ns = stay.runnable_ns.filter(|ns| *ns <= from_ns);
-                self.stayed(&OffCpu { told_to_ns: from_ns, runnable_ns, ..stay }, sink);
+                self.stayed(&OffCpu { told_to_ns: from_ns, unfinished: false, runnable_ns, ..stay }, sink);
             }
             if let Some(t) = self.tasks.get_mut(at) {
                 t.lose(from_ns);
@@ -432,7 +432,7 @@ impl<'t> Timeline<'t> {
         let (confirms, start_ns) = (self.confirms, self.start_of(e.prev));
         let Some(t) = self.tasks.get_mut(e.prev.index()) else { return };
         if let Some(run) = t.open_run(e.prev) {
-            sink.run(&Run { end_ns: Some(ts), ..run });
+            sink.run(&Run { end_ns: Some(ts), unfinished: false, ..run });
         }
         let early = t.early_wake.take().filter(|w| !confirms && ts.saturating_sub(w.at_ns) <= EARLY_WAKE_NS);
         t.unconfirmed = t.late_wake.take();
@@ -450,13 +450,15 @@ impl<'t> Timeline<'t> {
         }
         let Some(from_ns) = self.undivided_from(stay) else { return sink.off_cpu(stay, &self.cpus) };
         if from_ns > stay.out_ns {
-            sink.off_cpu(&OffCpu { back: None, told_to_ns: from_ns, synthesised: false, ..*stay }, &self.cpus);
+            let known = OffCpu { back: None, told_to_ns: from_ns, unfinished: false, synthesised: false, ..*stay };
+            sink.off_cpu(&known, &self.cpus);
         }
         sink.undivided(&Undivided {
             task: stay.task,
             out_ns: Some(stay.out_ns).filter(|_| !stay.before),
             from_ns,
             to_ns: stay.end_ns(),
+            unfinished: stay.unfinished,
             in_cpu: stay.back.map(|(cpu, _)| cpu),
         });
     }
@@ -478,7 +480,7 @@ impl<'t> Timeline<'t> {
     fn open_undivided(&self, task: TaskId, back: (u32, u64)) -> Option<u64> {
         self.wakeless.get(self.host_of(task)).filter(|wakeless| !wakeless.is_empty())?;
         let stay = self.tasks.get(task.index())?.open_stay(task)?;
-        self.undivided_from(&OffCpu { back: Some(back), ..stay })
+        self.undivided_from(&OffCpu { back: Some(back), unfinished: false, ..stay })
     }
 
     /// `task` takes the CPU: its stay off it ends.

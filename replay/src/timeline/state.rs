@@ -100,6 +100,8 @@ pub struct OffCpu {
     pub back: Option<(u32, u64)>,
     /// Of one without an end: where its host's recording ends, if that is before the trace's end.
     pub told_to_ns: u64,
+    /// Whether it goes on at the end of its recording, which is where it is told to; else no more is known of it there.
+    pub unfinished: bool,
     /// State in which it left, as in [`Switch::prev_state`].
     pub prev_state: u64,
     /// System call that it blocked in.
@@ -172,6 +174,8 @@ pub struct Undivided {
     pub from_ns: u64,
     /// Where the stay ends, or what is known of it; none for the end of the trace.
     pub to_ns: Option<u64>,
+    /// Whether it goes on at the end of its recording.
+    pub unfinished: bool,
     /// CPU that it came back on, if it did.
     pub in_cpu: Option<u32>,
 }
@@ -189,6 +193,8 @@ pub struct Run {
     pub before: bool,
     /// Switch-out, or where its host's recording ends before the trace; none at the end of the trace.
     pub end_ns: Option<u64>,
+    /// Whether it goes on at the end of its recording, which is where it is told to.
+    pub unfinished: bool,
     /// Whether the switch-in was made up.
     pub synthesised: bool,
 }
@@ -343,7 +349,7 @@ impl TaskState {
     /// The stretch on a CPU that it is in, as far as something shows that it ran.
     pub(super) fn proven_run(&self, task: TaskId) -> Option<Run> {
         let run = self.open_run(task)?;
-        (self.proven_ns > run.start_ns).then_some(Run { end_ns: Some(self.proven_ns), ..run })
+        (self.proven_ns > run.start_ns).then_some(Run { end_ns: Some(self.proven_ns), unfinished: false, ..run })
     }
 
     /// Its state is not known any more.
@@ -521,7 +527,9 @@ impl TaskState {
     ) -> Result<Option<OffCpu>, Unseen> {
         let stay = self.open_stay(task);
         let seen = match self.now {
-            Now::Waiting { .. } => Ok(stay.map(|stay| OffCpu { back: Some((cpu, ts)), synthesised, ..stay })),
+            Now::Waiting { .. } => {
+                Ok(stay.map(|stay| OffCpu { back: Some((cpu, ts)), unfinished: false, synthesised, ..stay }))
+            }
             // First seen as it takes a CPU: it was off it since before the trace.
             Now::Unknown if !self.seen => Ok(Some(OffCpu {
                 task,
@@ -533,6 +541,7 @@ impl TaskState {
                 wait_cpu: None,
                 back: Some((cpu, ts)),
                 told_to_ns: u64::MAX,
+                unfinished: false,
                 prev_state: 0,
                 syscall: None,
                 waker: Waker::Unknown,
@@ -558,7 +567,7 @@ impl TaskState {
     /// The stretch on a CPU that it is in, without its end.
     pub(super) fn open_run(&self, task: TaskId) -> Option<Run> {
         let Now::Running { since_ns, cpu, before, synthesised } = self.now else { return None };
-        Some(Run { task, cpu, start_ns: since_ns, before, end_ns: None, synthesised })
+        Some(Run { task, cpu, start_ns: since_ns, before, end_ns: None, unfinished: true, synthesised })
     }
 
     /// The stay that it is in, without its end.
@@ -578,6 +587,7 @@ impl TaskState {
             wait_cpu,
             back: None,
             told_to_ns: u64::MAX,
+            unfinished: true,
             prev_state,
             syscall,
             waker,

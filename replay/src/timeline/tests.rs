@@ -443,7 +443,8 @@ fn where_wakes_were_lost_it_is_not_known_whether_a_thread_was_blocked() {
         let (stays, undivided, call, [a, _]) = at_loss_of(probe);
         // What is known of the stay ends where the wakes are missing.
         assert_eq!(stays, [Some((20, Some(50), None)), exact[1], exact[2]], "{probe}");
-        let part = Undivided { task: a, out_ns: Some(20), from_ns: 50, to_ns: Some(150), in_cpu: Some(0) };
+        let part =
+            Undivided { task: a, out_ns: Some(20), from_ns: 50, to_ns: Some(150), unfinished: false, in_cpu: Some(0) };
         assert_eq!(undivided, [part], "{probe}");
         assert_eq!(call, (15, 30, 0), "{probe}: of the rest of the call nothing is claimed");
     }
@@ -466,7 +467,7 @@ fn whoever_is_not_seen_again_since_wakes_were_lost_may_have_been_woken() {
     f.switch(150, 1, IDLE, R, IDLE);
     let (told, _) = walk(f);
     // Behind lost switches nothing is known of it, and of the other one all: no wake is missing since it left.
-    let part = Undivided { task: a, out_ns: Some(20), from_ns: 50, to_ns: Some(80), in_cpu: None };
+    let part = Undivided { task: a, out_ns: Some(20), from_ns: 50, to_ns: Some(80), unfinished: false, in_cpu: None };
     assert_eq!(told.undivided, [part]);
     let open = |of: TaskId| told.stays.iter().rfind(|s| s.task == of).map(|s| (s.out_ns, s.end_ns()));
     assert_eq!((open(a), open(b)), (Some((20, Some(50))), Some((100, None))));

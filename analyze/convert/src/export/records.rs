@@ -341,7 +341,7 @@ impl<W: Write> Sink for RecordSink<'_, W> {
     fn run(&mut self, run: &Run) {
         let end_ns = run.end_ns.unwrap_or(self.end_ns);
         self.state(run.task, "running", (run.start_ns, end_ns), Some(run.cpu), |o| {
-            if run.end_ns.is_none() {
+            if run.unfinished {
                 o.text("end", "unfinished");
             }
         });
@@ -353,7 +353,7 @@ impl<W: Write> Sink for RecordSink<'_, W> {
             if part.out_ns.is_none() {
                 o.text("began", "before this");
             }
-            if part.to_ns.is_none() {
+            if part.unfinished {
                 o.text("end", "unfinished");
             }
         });

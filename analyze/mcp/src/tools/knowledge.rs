@@ -1,9 +1,10 @@
 //! Whether anything is known of who ran and who waited, on the hosts that a timeline is of.
 
 use ingero_analyze::Losses;
+use ingero_format::Trace;
 use ingero_format::catalog::{Body, Kind, TaskId};
 use ingero_replay::scene::Cast;
-use ingero_replay::{Event, Host, Hosts, Window};
+use ingero_replay::{DAMAGED, Event, Host, Hosts, Window};
 
 use crate::recording::Opened;
 
@@ -64,10 +65,20 @@ impl Knowledge {
             why = Some(match () {
                 () if self.hosts.get(host).is_some_and(apart) => Unknown::Apart,
                 () if losses.hides_states(&opened.trace, host, window.from_ns, to_ns) => Unknown::Lost,
+                () if !self.hosts.are_several() && none_is_left(&opened.trace, losses) => Unknown::Lost,
                 () if !self.switched.contains(&host) => Unknown::Unrecorded,
                 () => return None,
             });
         }
         why
     }
+}
+
+/// Whether switches were recorded, of which none can be read: nothing is known then of the time beside them either.
+fn none_is_left(trace: &Trace, losses: &Losses) -> bool {
+    let of_kind = trace.blocks().iter().filter(|b| b.header.kind == Kind::Switch as u16);
+    let rows = of_kind.map(|b| u64::from(b.header.rows)).fold(0, u64::saturating_add);
+    let name = trace.kind_name(Kind::Switch as u16);
+    let unread = losses.parts.iter().filter(|l| l.cause == DAMAGED && l.what == name).filter_map(|l| l.count);
+    rows > 0 && unread.fold(0, u64::saturating_add) >= rows
 }

@@ -527,7 +527,7 @@ impl Stage<'_> {
             }
             Doing::Blocked { syscall, waker, .. } => {
                 row.what = "blocked";
-                row.blocked_in = syscall.map(|n| syscall_name(self.opened.trace.meta("machine"), n));
+                row.blocked_in = syscall.map(|n| syscall_name(ingero_replay::machine(&self.opened.trace), n));
                 match s.end_ns {
                     Some(end_ns) => self.woken(&mut row, *waker, end_ns),
                     None => row.because = Some("nothing woke it before the recording ended".to_owned()),

@@ -449,7 +449,7 @@ impl<W: Write> Sink for ChromeSink<'_, W> {
             if run.synthesised {
                 o.text("began", "made up from the wakeup: the kernel did not report the switch");
             }
-            if run.end_ns.is_none() {
+            if run.unfinished {
                 o.text("end", "unfinished");
             }
             if let Some(name) = renamed {
@@ -479,7 +479,7 @@ impl<W: Write> Sink for ChromeSink<'_, W> {
             if part.out_ns.is_none() {
                 o.text("began", "before this");
             }
-            if part.to_ns.is_none() {
+            if part.unfinished {
                 o.text("end", "unfinished");
             }
         });

@@ -167,7 +167,7 @@ impl Sink for StateSink<'_> {
             integer(from),
             integer(to),
             run.before || before,
-            unfinished,
+            unfinished || run.unfinished,
             run.synthesised
         ]);
         self.note(done);
@@ -184,6 +184,7 @@ impl Sink for StateSink<'_> {
         let clipped = self.clip(part.task, part.from_ns, part.to_ns, Kind::Switch);
         let Some((from, to, cut, unfinished)) = clipped else { return };
         let before = cut || part.out_ns.is_none();
+        let unfinished = unfinished || part.unfinished;
         let done = self.undivided.execute(params![part.task.0, integer(from), integer(to), before, unfinished]);
         self.note(done);
     }

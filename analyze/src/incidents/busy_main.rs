@@ -48,7 +48,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
         if within_steps { "it works between the launches of a step" } else { "it prepares what it submits itself" }
     );
     incident.root_cause += &elsewhere(work);
-    if incident.at_most {
+    if incident.at_most && !incident.capped {
         incident.root_cause += "; a device that had work queued, which is not recorded, waited less";
     }
     incident.recommendations = if within_steps {

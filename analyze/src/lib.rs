@@ -385,10 +385,10 @@ impl<'t> Analysis<'t> {
         format!("{least}{}", report::count(n))
     }
 
-    /// Whether the trace holds any event of a kind.
+    /// Whether the trace holds any event of a kind, or says that it lost some.
     #[must_use]
     pub fn has(&self, kind: Kind) -> bool {
-        self.trace.blocks().iter().any(|b| b.header.kind == kind as u16 && b.header.rows > 0)
+        ingero_replay::was_recorded(self.trace, &self.losses.parts, kind)
     }
 
     /// Whether any event of a kind can be read.

@@ -43,6 +43,7 @@ mod totals;
 mod works;
 
 use ingero_format::catalog::{FuncId, Kind, TaskId};
+use ingero_format::layout::{CHUNK_FUNCTIONS, CHUNK_STRINGS, CHUNK_TASKS};
 use ingero_format::{ChunkHeader, Trace};
 use ingero_replay::{Both, ProcessId, Processes, Repairs, Sink, Spent, Timeline, Window};
 
@@ -454,7 +455,18 @@ impl<'t> Analysis<'t> {
             );
         }
         for d in self.trace.damage() {
-            out.push(format!("{} bytes at offset {:#x} cannot be read: {}", d.len, d.offset, d.problem));
+            let also = match d.header.map(|h| h.chunk_type) {
+                Some(CHUNK_STRINGS) => "; names were lost with it, which are shown as ?",
+                Some(CHUNK_TASKS) => "; names of tasks were lost with it, and events that need them count as lost",
+                Some(CHUNK_FUNCTIONS) => {
+                    "; names of functions were lost with it, and events that need them count as lost"
+                }
+                _ => "",
+            };
+            out.push(format!("{} bytes at offset {:#x} cannot be read: {}{also}", d.len, d.offset, d.problem));
+        }
+        if let Some(repaired) = self.trace.meta("repaired").filter(|said| said.contains("of names lost")) {
+            out.push(format!("the file is what was left of a damaged one: {}", printable(repaired)));
         }
         for (host, of) in self.sampled.hosts() {
             let own = |key: &str| self.trace.meta(&format!("host.{host}.{key}")).or_else(|| self.trace.meta(key));

@@ -33,9 +33,9 @@ impl Known {
         let hosts = Hosts::new(trace);
         let mut of = vec![OfHost::default(); hosts.count()];
         if let [only] = &mut of[..] {
-            // Of one host the heads of the blocks tell what was counted, whether they can be read or not.
-            let mut headers = trace.blocks().iter().map(|b| b.header);
-            only.page_allocs = headers.any(|h| h.kind == Kind::PageAlloc as u16 && h.rows > 0);
+            // Of one host the heads of the blocks tell what was counted, whether they can be read or not, and the losses.
+            let lost = ingero_replay::lost(trace, &[]);
+            only.page_allocs = ingero_replay::was_recorded(trace, &lost, Kind::PageAlloc);
         }
         Self { hosts, of, blind: Vec::new() }
     }

@@ -43,6 +43,7 @@ mod totals;
 mod works;
 
 use ingero_format::catalog::{FuncId, Kind, TaskId};
+use ingero_format::layout::{CHUNK_FUNCTIONS, CHUNK_STRINGS, CHUNK_TASKS};
 use ingero_format::{ChunkHeader, Trace};
 use ingero_replay::{Both, Hosts, ProcessId, Processes, Repairs, Sink, Spent, Timeline, Window};
 
@@ -397,10 +398,10 @@ impl<'t> Analysis<'t> {
         format!("{least}{}", report::count(n))
     }
 
-    /// Whether the trace holds any event of a kind.
+    /// Whether the trace holds any event of a kind, or says that it lost some.
     #[must_use]
     pub fn has(&self, kind: Kind) -> bool {
-        self.trace.blocks().iter().any(|b| b.header.kind == kind as u16 && b.header.rows > 0)
+        ingero_replay::was_recorded(self.trace, &self.losses.parts, kind)
     }
 
     /// Whether any event of a kind can be read.
@@ -466,7 +467,18 @@ impl<'t> Analysis<'t> {
             );
         }
         for d in self.trace.damage() {
-            out.push(format!("{} bytes at offset {:#x} cannot be read: {}", d.len, d.offset, d.problem));
+            let also = match d.header.map(|h| h.chunk_type) {
+                Some(CHUNK_STRINGS) => "; names were lost with it, which are shown as ?",
+                Some(CHUNK_TASKS) => "; names of tasks were lost with it, and events that need them count as lost",
+                Some(CHUNK_FUNCTIONS) => {
+                    "; names of functions were lost with it, and events that need them count as lost"
+                }
+                _ => "",
+            };
+            out.push(format!("{} bytes at offset {:#x} cannot be read: {}{also}", d.len, d.offset, d.problem));
+        }
+        if let Some(repaired) = self.trace.meta("repaired").filter(|said| said.contains("of names lost")) {
+            out.push(format!("the file is what was left of a damaged one: {}", printable(repaired)));
         }
         for (host, of) in self.sampled.hosts() {
             let own = |key: &str| self.trace.meta(&format!("host.{host}.{key}")).or_else(|| self.trace.meta(key));

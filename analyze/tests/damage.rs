@@ -4,9 +4,9 @@
 use std::io::{Seek, Write};
 
 use ingero_analyze::{Analysis, report};
-use ingero_format::Trace;
-use ingero_format::catalog::{Class, Fork, Kind, Layer, TaskId};
-use ingero_format::layout::CHUNK_HEADER_LEN;
+use ingero_format::catalog::{Class, Fork, Kind, Layer, Loss, NO_CPU, TaskId};
+use ingero_format::layout::{CHUNK_FUNCTIONS, CHUNK_HEADER_LEN, CHUNK_TASKS};
+use ingero_format::{ChunkCopy, SPAN_KEY, Trace, WriterOptions};
 use ingero_replay::fixture::Fixture;
 use ingero_replay::{CallSpan, Cpus, Event, OffCpu, Run, Sink, Timeline, Window};
 
@@ -140,6 +140,55 @@ fn damaged(offsets: impl Iterator<Item = u64>) -> Trace {
     let mut bytes = recording();
     offsets.for_each(|at| bytes[usize::try_from(at).unwrap()] ^= 0x10);
     open(&bytes).unwrap()
+}
+
+/// A lost name is no process, and a call of an unknown function may have been any.
+#[test]
+fn nothing_is_claimed_of_tasks_and_functions_whose_names_are_lost() {
+    let whole = open(&recording()).unwrap();
+    for (chunk_type, what) in [(CHUNK_TASKS, "tasks"), (CHUNK_FUNCTIONS, "functions")] {
+        let chunk = whole.chunks().iter().find(|c| c.header.chunk_type == chunk_type).unwrap();
+        let trace = damaged(std::iter::once(chunk.offset + CHUNK_HEADER_LEN as u64));
+        let a = Analysis::new(&trace, Window::whole(&trace));
+        assert!(a.phases.is_empty(), "{:?}", a.phases);
+        assert!(a.active().iter().all(|&id| a.processes.get(id).pid != 0));
+        let of = a.at_least();
+        let states = chunk_type == CHUNK_TASKS;
+        assert_eq!([of.states, of.switches, of.calls], [states, states, true]);
+        assert!(a.losses.parts.iter().any(|l| l.hides_calls(&trace) && l.count.is_some_and(|n| n > 0)));
+        let said = a.caveats().join("; ");
+        assert!(said.contains(&format!("names of {what} were lost")), "{said}");
+        let text = report::text(&a, &report::Options::default());
+        assert!(!text.contains("none lost") && !text.contains("? (0)"), "{text}");
+    }
+}
+
+/// A file that was repaired has no block of a kind of which none could be read, only the loss.
+#[test]
+fn a_kind_that_is_lost_as_a_whole_was_recorded_all_the_same() {
+    let whole = open(&recording()).unwrap();
+    let blocks = || whole.blocks().iter().filter(|b| b.header.kind == Kind::Switch as u16);
+    let trace = damaged(blocks().map(|b| b.offset + CHUNK_HEADER_LEN as u64));
+    let mut copy = ChunkCopy::new(&trace, Vec::new(), WriterOptions::default()).unwrap();
+    trace.chunks().iter().for_each(|chunk| drop(copy.take(chunk)));
+    let mut writer = copy.into_writer().unwrap();
+    let probe = writer.string("sched_switch");
+    for h in blocks().map(|b| b.header) {
+        let loss = Loss { to_ns: h.ts_max, probe, cause: 7, count: Some(u64::from(h.rows)), of_host: None };
+        writer.push(h.ts_min, NO_CPU, &loss).unwrap();
+    }
+    let (first_ns, last_ns) = trace.span_ns().unwrap();
+    writer.set_meta(SPAN_KEY, &format!("{first_ns} {last_ns}"));
+    let repaired = open(&writer.finish().unwrap().0).unwrap();
+    assert!(repaired.blocks().iter().all(|b| b.header.kind != Kind::Switch as u16));
+    let told = [&trace, &repaired].map(|trace| {
+        let a = Analysis::new(trace, Window::whole(trace));
+        assert!(a.has(Kind::Switch) && a.at_least().states && a.at_least().switches && !a.at_least().calls);
+        let json: serde_json::Value = serde_json::from_str(&report::json(&a, &[]).unwrap()).unwrap();
+        (json["at_least"].clone(), json["processes"].clone(), json["phases"].clone())
+    });
+    assert_eq!(told[0], told[1]);
+    assert!(told[0].1.as_array().is_some_and(|processes| !processes.is_empty()));
 }
 
 /// What stood where not even the head of a block can be read may be of any kind; of other ranges nothing is missing.

@@ -1,6 +1,8 @@
 //! The dictionaries of a file: strings, tasks, functions, and the keys and values about the
 //! recording. Each grows by chunks that precede the blocks that use them.
 
+use std::ops::Range;
+
 use crate::bytes::{Malformed, Reader, Result, put_len, put_string, put_varint, unzigzag, zigzag};
 use crate::catalog::{Class, Layer};
 use crate::layout::{DICTIONARY_FREE, DICTIONARY_PER_BYTE, ENTRY_COST, MAX_ENTRIES};
@@ -168,18 +170,19 @@ impl Allowance {
 
 /// Reads a dictionary chunk into `table`. Entries that a damaged chunk should have held are filled
 /// with `missing`, so that the ids of later ones stay right; `damaged_bytes` of the file are known to
-/// be unreadable so far.
+/// be unreadable so far. Returns the ids that were filled in.
 pub(crate) fn read_entries<E: Entry + Clone>(
     bytes: &[u8],
     table: &mut Vec<E>,
     missing: &E,
     allowance: &mut Allowance,
     damaged_bytes: u64,
-) -> Result<()> {
+) -> Result<Range<usize>> {
     let mut r = Reader::new(bytes);
     let first = r.count(MAX_ENTRIES)?;
     let gap = first.checked_sub(table.len()).ok_or(Malformed("a dictionary chunk is out of order"))?;
     allowance.fill(gap, damaged_bytes)?;
+    let filled_in = table.len()..first;
     table.resize(first, missing.clone());
     while !r.is_empty() {
         if table.len() >= MAX_ENTRIES {
@@ -191,7 +194,7 @@ pub(crate) fn read_entries<E: Entry + Clone>(
         allowance.entry(left - r.len())?;
         table.push(entry);
     }
-    Ok(())
+    Ok(filled_in)
 }
 
 #[cfg(test)]

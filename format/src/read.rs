@@ -3,6 +3,7 @@
 
 mod batch;
 mod find;
+mod nameless;
 
 use std::fs::File;
 use std::io;
@@ -13,7 +14,7 @@ use crate::block;
 use crate::bytes::Reader;
 use crate::catalog::{FuncId, Kind, StrId, TaskId, Unit};
 use crate::chunk::ChunkHeader;
-use crate::column::{Codec, Entry};
+use crate::column::Codec;
 use crate::dictionary::{self, Allowance, FunctionInfo, IDLE, Task};
 use crate::error::Error;
 use crate::index::{Footer, IndexEntry};
@@ -24,6 +25,8 @@ use crate::layout::{
 use crate::schema::{self, KindSchema};
 
 pub use batch::Batch;
+
+use nameless::Nameless;
 
 /// A part of a file that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +78,7 @@ pub struct Trace {
     strings: Vec<Box<str>>,
     tasks: Vec<Task>,
     functions: Vec<FunctionInfo>,
+    nameless: Nameless,
     chunks: Vec<IndexEntry>,
     blocks: Vec<IndexEntry>,
 }
@@ -133,6 +137,7 @@ impl Trace {
             strings: vec!["".into()],
             tasks: vec![IDLE],
             functions: Vec::new(),
+            nameless: Nameless::default(),
             chunks: Vec::new(),
             blocks: Vec::new(),
         };
@@ -149,6 +154,7 @@ impl Trace {
         for chunk in chunks.copied().collect::<Vec<_>>() {
             let t = chunk.header.chunk_type;
             let lost_bytes = self.damage.iter().map(|d| d.len).fold(0, u64::saturating_add);
+            let ids_before = (self.tasks.len(), self.functions.len());
             let read = self.whole_payload(&chunk).and_then(|bytes| {
                 let lost = FunctionInfo {
                     symbol: "?".into(),
@@ -156,9 +162,9 @@ impl Trace {
                     class: crate::catalog::Class::Other,
                 };
                 match t {
-                    CHUNK_SCHEMA => {
-                        schema::read(&bytes, &mut gaps).and_then(|kinds| schema::merge(&mut self.schema, kinds))
-                    }
+                    CHUNK_SCHEMA => schema::read(&bytes, &mut gaps)
+                        .and_then(|kinds| schema::merge(&mut self.schema, kinds))
+                        .map(|()| 0..0),
                     CHUNK_META => {
                         dictionary::read_entries(&bytes, &mut self.meta, &Default::default(), &mut gaps, lost_bytes)
                     }
@@ -171,14 +177,25 @@ impl Trace {
                 .map_err(|e| Error::corrupt(format!("chunk {}", chunk.header.seq), chunk.offset, e.to_string()))
             });
             match read {
-                Ok(()) => {}
+                Ok(filled_in) => match t {
+                    CHUNK_TASKS => self.nameless.add_tasks(filled_in),
+                    CHUNK_FUNCTIONS => self.nameless.add_functions(filled_in),
+                    _ => {}
+                },
                 Err(Error::Corrupt { offset, problem, what }) => {
+                    // A chunk that ends in the middle of an entry is lost as a whole.
+                    self.nameless.add_tasks(ids_before.0..self.tasks.len());
+                    self.nameless.add_functions(ids_before.1..self.functions.len());
                     let len = chunk.header.span();
                     let problem = format!("{what}: {problem}");
                     self.damage.push(Damage { offset, len, problem, header: Some(chunk.header) });
                 }
                 Err(other) => return Err(other),
             }
+        }
+        if !self.damage.is_empty() {
+            // The last entries of all may have been among what is lost.
+            self.nameless.end(self.tasks.len(), self.functions.len());
         }
         // What no schema of the file describes is read by ours: ids are never reused.
         self.all_kinds.clone_from(&self.schema);
@@ -228,14 +245,9 @@ impl Trace {
         self.read_at(&mut head, entry.offset + CHUNK_HEADER_LEN as u64)?;
         h.check_head(&head).map_err(broken)?;
         let entries = block::read_directory(&head, h.rows).map_err(|e| broken(e.to_string()))?;
-        let range = |e: &Entry| match e.nullable {
-            // "Not known" is stored as 0, below all words.
-            true => e.max.checked_sub(1).map(|max| (e.min.saturating_sub(1), max)),
-            false => Some((e.min, e.max)),
-        };
         Ok(entries
             .iter()
-            .map(|e| StoredColumn { id: e.id, transform: e.transform, len_bytes: e.len, range: range(e) })
+            .map(|e| StoredColumn { id: e.id, transform: e.transform, len_bytes: e.len, range: e.range() })
             .collect())
     }
 
@@ -357,7 +369,7 @@ impl Trace {
         &self.tasks
     }
 
-    /// A task. One that a damaged chunk held is shown as the idle task.
+    /// A task. One that a damaged chunk held is shown as the idle task; no block that names it is read.
     #[must_use]
     pub fn task(&self, id: TaskId) -> Task {
         self.tasks.get(id.index()).copied().unwrap_or(IDLE)

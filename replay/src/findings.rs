@@ -142,8 +142,8 @@ fn needed_for(header: &ChunkHeader) -> &'static str {
         CHUNK_SCHEMA => "the file's schema; this build's own was used instead",
         CHUNK_META => "facts about the recording",
         CHUNK_STRINGS => "names and texts, shown as ?",
-        CHUNK_TASKS => "which threads some events belong to",
-        CHUNK_FUNCTIONS => "which functions some calls are of, shown as ?",
+        CHUNK_TASKS => "which threads some events belong to, which count as lost",
+        CHUNK_FUNCTIONS => "which functions some calls are of, which count as lost",
         CHUNK_INDEX | CHUNK_FOOTER => "the index; the file was scanned instead",
         _ => "the chunk",
     }

@@ -153,6 +153,15 @@ pub fn lost(trace: &Trace, unread: &[LostBlock]) -> Vec<Lost> {
     out
 }
 
+/// Whether events of a kind were recorded, of a trace that lacks `lost`: it has them, readable or not, or says that it lost some.
+/// A file that was repaired has none left where no block of them could be read.
+#[must_use]
+pub fn was_recorded(trace: &Trace, lost: &[Lost], kind: Kind) -> bool {
+    let name = trace.kind_name(kind as u16);
+    trace.blocks().iter().any(|b| b.header.kind == kind as u16 && b.header.rows > 0)
+        || lost.iter().any(|l| l.count != Some(0) && l.what == name)
+}
+
 /// Kinds on which everything hangs, with the last instant that a file that was cut off has of each, host by host: blocks of
 /// other kinds may go on for longer, and a file of several hosts has one behind the other.
 fn cut_short(trace: &Trace, hosts: &Hosts) -> Vec<(Kind, Option<usize>, u64)> {

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ingero_format::catalog::{Body, Call, Class, END_RETURNED, Kind, Layer, Loss, NO_CPU, Name, TaskId};
-use ingero_format::layout::{CHUNK_BLOCK, CHUNK_HEADER_LEN, CHUNK_SCHEMA, CHUNK_STRINGS, CHUNK_TASKS};
+use ingero_format::layout::{CHUNK_BLOCK, CHUNK_FUNCTIONS, CHUNK_HEADER_LEN, CHUNK_SCHEMA, CHUNK_STRINGS, CHUNK_TASKS};
 use ingero_format::{Batch, IndexEntry, Trace};
 use ingero_replay::fixture::Fixture;
-use ingero_replay::{Cpus, Merge, OffCpu, Sink, Timeline, Undivided};
+use ingero_replay::{Cpus, Merge, OffCpu, Run, Sink, Timeline, Undivided};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -255,7 +255,7 @@ fn a_missing_footer_is_made_anew() {
 }
 
 #[test]
-fn lost_dictionaries_become_question_marks_and_ids_stay_right() {
+fn lost_strings_become_question_marks_and_what_names_lost_tasks_is_lost() {
     let files = Files::new();
     let bytes = recording();
     let trace = opened(&files, &bytes);
@@ -266,6 +266,7 @@ fn lost_dictionaries_become_question_marks_and_ids_stay_right() {
         .copied()
         .collect();
     assert!(chunks.len() > 4);
+    let mut nameless = 0;
     for chunk in &chunks {
         for header in [false, true] {
             let mut bad = bytes.clone();
@@ -277,12 +278,74 @@ fn lost_dictionaries_become_question_marks_and_ids_stay_right() {
             }
             let (said, mended) = files.repaired(&bad);
             assert!(header || said.contains("1 chunk of names lost"), "{said}");
-            assert_eq!(rows(&mended), rows(&trace), "{said}");
+            // Every row is kept or counted as lost; the ids of those that are kept are what they were.
+            let (kept, all) = (rows(&mended), rows(&trace));
+            let lost: u64 = losses(&mended).iter().filter_map(|(_, l)| l.count).sum();
+            assert!(kept.iter().all(|row| all.contains(row)), "{said}");
+            assert_eq!(kept.len() as u64 + lost, all.len() as u64, "{said}");
+            if chunk.header.chunk_type == CHUNK_TASKS {
+                nameless += lost;
+                let stranger = |t: TaskId| t != TaskId(0) && mended.task(t).pid == 0;
+                let switches = Merge::new(&mended)
+                    .filter(|e| matches!(e.body, Body::Switch(s) if stranger(s.prev) || stranger(s.next)));
+                assert_eq!(switches.count(), 0, "{said}");
+            } else {
+                assert_eq!(lost, 0, "{said}");
+            }
             for (id, text) in trace.strings().iter().enumerate() {
                 let now = &mended.strings()[id];
                 assert!(now == text || &**now == "?", "{now} for {text}");
             }
         }
+    }
+    assert!(nameless > 0);
+}
+
+/// A task or a function of which nothing is known is no thread of anybody and no call of anything.
+#[test]
+fn what_names_a_lost_task_or_function_is_lost_in_the_damaged_file_and_in_the_repaired_one() {
+    let files = Files::new();
+    let bytes = recording();
+    let whole = opened(&files, &bytes);
+    for (chunk_type, kept) in [(CHUNK_TASKS, &[][..]), (CHUNK_FUNCTIONS, &[Kind::Switch, Kind::Name][..])] {
+        let chunk = whole.chunks().iter().find(|c| c.header.chunk_type == chunk_type).unwrap();
+        let mut bad = bytes.clone();
+        bad[payload(chunk).start] ^= 1;
+        let trace = opened(&files, &bad);
+        let told = |trace: &Trace| {
+            let mut log = States::default();
+            let repairs = Timeline::new(trace).run(&mut log);
+            let lost = ingero_replay::lost(trace, &repairs.lost_blocks).into_iter();
+            let mut lost: Vec<_> = lost.map(|l| (l.what, l.from_ns, l.to_ns, l.count, l.hides)).collect();
+            lost.sort();
+            (log.0, lost)
+        };
+        let (states, lost) = told(&trace);
+        let count: u64 = lost.iter().filter_map(|l| l.3).sum();
+        let is_kept = |b: &&IndexEntry| kept.iter().any(|&k| k as u16 == b.header.kind);
+        let whole_rows: u64 = whole.blocks().iter().filter(is_kept).map(|b| u64::from(b.header.rows)).sum();
+        assert_eq!(count, 450 - whole_rows, "{lost:?}");
+        assert_eq!(states.is_empty(), kept.is_empty());
+        let verified = replay(&["verify", &files.path("seen.igt")]);
+        assert_eq!(verified.status, 1);
+        assert!(verified.err.contains(&format!("{count} events lost within")), "{}", verified.err);
+        assert!(verified.out.contains("that were lost"), "{}", verified.out);
+        let (said, mended) = files.repaired(&bad);
+        assert!(said.contains(&format!("{count} events lost")) && said.contains("1 chunk of names lost"), "{said}");
+        assert_eq!(told(&mended), (states, lost), "{said}");
+    }
+}
+
+/// Stretches that are told of threads.
+#[derive(Default)]
+struct States(Vec<(u64, Option<u64>)>);
+
+impl Sink for States {
+    fn off_cpu(&mut self, stay: &OffCpu, _: &Cpus) {
+        self.0.push((stay.out_ns, stay.end_ns()));
+    }
+    fn run(&mut self, run: &Run) {
+        self.0.push((run.start_ns, run.end_ns));
     }
 }
 

@@ -67,6 +67,15 @@ impl Entry {
         (self.transform == TRANSFORM_CONST).then(|| self.min.wrapping_sub(u64::from(self.nullable)))
     }
 
+    /// Smallest and largest known word; none where every word is "not known".
+    pub(crate) fn range(&self) -> Option<(u64, u64)> {
+        match self.nullable {
+            // "Not known" is stored as 0, below all words.
+            true => self.max.checked_sub(1).map(|max| (self.min.saturating_sub(1), max)),
+            false => Some((self.min, self.max)),
+        }
+    }
+
     /// Whether another column has to be decoded before this one.
     pub(crate) fn needs(&self, id: u8) -> bool {
         id != 0 && self.sources.contains(&id)

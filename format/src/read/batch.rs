@@ -151,7 +151,8 @@ impl Trace {
     /// read then.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] with the block's offset; `batch` is then empty.
+    /// [`Error::Corrupt`] with the block's offset; `batch` is then empty. So too where a row names a task or a function
+    /// whose entry was lost: whose row it is cannot be told.
     pub fn read_block(&self, entry: &IndexEntry, batch: &mut Batch, only: Option<&[u8]>) -> Result<(), Error> {
         batch.clear();
         let len = entry.header.payload_len as usize;
@@ -187,7 +188,9 @@ impl Trace {
         let (head, body) = payload.split_at_mut_checked(head_len).ok_or_else(|| broken("impossible lengths".into()))?;
         h.check_head(head).map_err(broken)?;
         let entries = block::read_directory(head, h.rows).map_err(|e| broken(e.to_string()))?;
-        let columns = wanted(&entries, body.len(), only).map_err(broken)?;
+        let suspects = self.nameless.suspects(self.kind_schema(h.kind), &entries);
+        let only = only.map(|ids| ids.iter().copied().chain(suspects.iter().map(|s| s.column)).collect::<Vec<_>>());
+        let columns = wanted(&entries, body.len(), only.as_deref()).map_err(broken)?;
         if at_once == head_len {
             for range in ranges(&columns) {
                 let at = start + (head_len + range.start) as u64;
@@ -195,6 +198,7 @@ impl Trace {
                 self.read_at(part, at)?;
             }
         }
-        batch.decode(columns, body, h.rows as usize).map_err(broken)
+        batch.decode(columns, body, h.rows as usize).map_err(broken)?;
+        suspects.iter().find_map(|suspect| suspect.problem(batch)).map_or(Ok(()), |problem| Err(broken(problem)))
     }
 }

@@ -96,7 +96,7 @@ fn summary(check: &Check, kept: u64, lost: u64, unknown: bool, dictionaries: u64
         _ => format!(", {least}{} lost within {} s", count(lost, "event"), seconds(check.lost_ns())),
     });
     if dictionaries > 0 {
-        text.push_str(&format!("; {} of names lost, shown as ?", count(dictionaries, "chunk")));
+        text.push_str(&format!("; {} of names lost", count(dictionaries, "chunk")));
     }
     text
 }

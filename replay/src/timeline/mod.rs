@@ -20,7 +20,7 @@ use ingero_format::{ChunkHeader, Trace};
 
 use crate::event::Event;
 use crate::hosts::Hosts;
-use crate::lost::{Lost, lost};
+use crate::lost::{Lost, lost, was_recorded};
 use crate::merge::{LostBlock, Merge};
 use ahead::Told;
 use calls::Stack;
@@ -177,11 +177,8 @@ impl<'t> Timeline<'t> {
     /// A timeline at the start of the trace.
     #[must_use]
     pub fn new(trace: &'t Trace) -> Self {
-        let has = |kind: Kind| trace.blocks().iter().any(|b| b.header.kind == kind as u16 && b.header.rows > 0);
         let lost = lost(trace, &[]);
-        // Wakes were recorded also where none is left: the same file, repaired, has no block of them.
-        let had =
-            |kind: Kind| has(kind) || lost.iter().any(|l| l.count != Some(0) && l.what == trace.kind_name(kind as u16));
+        let had = |kind: Kind| was_recorded(trace, &lost, kind);
         let tasks = trace.tasks().len();
         let hosts = Hosts::new(trace);
         Self {
@@ -191,7 +188,7 @@ impl<'t> Timeline<'t> {
             cpus: Cpus::default(),
             has_waking: had(Kind::Waking),
             confirms: had(Kind::Waking) && had(Kind::Wakeup),
-            has_switches: has(Kind::Switch),
+            has_switches: had(Kind::Switch),
             start_ns: trace.span_ns().map_or(0, |(start, _)| start),
             blind: without_switches(trace, &lost),
             wakeless: (0..hosts.count()).map(|host| without_wakes(trace, &lost, host)).collect(),

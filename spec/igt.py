@@ -5,9 +5,8 @@
     run.events("sched_switch")       # {"ts_ns": array, "cpu": array, "prev": array, ...}: 64-bit words, by time
     run.to_polars("call")            # or to_pandas: names instead of ids, null instead of "not known"
 
-Needs numpy and zstandard; pcodec for what `ingero-replay compact` wrote; with google_crc32c all CRCs are
-checked, without it none. What cannot be read is passed over and stands in `run.damage`.
-`python3 igt.py FILE` prints the dictionaries, and of each block the CRC of each decoded column, as JSON.
+Needs numpy and zstandard; pcodec for what `ingero-replay compact` wrote; with google_crc32c all CRCs are checked, without it none. What
+cannot be read is passed over and stands in `run.damage`. `igt.py FILE` prints dictionaries and the CRC of each decoded column, as JSON.
 """
 import builtins, json, os, struct, sys
 import numpy as np
@@ -39,8 +38,7 @@ class Bytes:
         insist(length <= len(self.data) - self.at, f"{length} bytes at {self.at} of {len(self.data)}")
         self.at += length
         return self.data[self.at - length:self.at]
-    def fixed(self, form):
-        return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))[0]
+    def fixed(self, form): return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))[0]
     def varint(self, most=2**64 - 1):
         value = 0
         for shift in range(0, 70, 7):
@@ -63,8 +61,7 @@ class Bytes:
         self.at += len(rest)
         return np.add.reduceat((rest & 127).astype(np.uint64) << shifts.astype(np.uint64), starts)
 
-def signed(n):
-    """Zigzag undone, of a number or of an array of words."""
+def signed(n):  # zigzag undone, of a number or of an array of words
     return n >> 1 ^ -(n & 1) if isinstance(n, int) else n >> np.uint64(1) ^ np.uint64(0) - (n & np.uint64(1))
 
 def inflate(frame, length):
@@ -147,8 +144,7 @@ class Column:
         elif self.transform == STEP:
             out = low + np.cumsum(signed(numbers(at, rows)), dtype=np.uint64)
         elif self.transform == DICT:
-            entries = np.cumsum(at.varints(at.varint(rows)), dtype=np.uint64)
-            out = entries[numbers(at, rows)]
+            out = np.cumsum(at.varints(at.varint(rows)), dtype=np.uint64)[numbers(at, rows)]
         elif self.transform == FOLLOW:
             where = np.cumsum(at.varints(at.varint(rows)), dtype=np.uint64)
             insist(np.isin(starts, where).all(), "the first row of a run is no exception")
@@ -168,7 +164,7 @@ class Recording:
     """An open file: complete, damage, meta, strings, tasks (pid, tid, birth), functions (layer, class, symbol), kinds, blocks."""
     def __init__(self, path):
         self.path, self.file, self.damage, self.kinds = path, builtins.open(path, "rb"), [], {}
-        self.meta, self.strings, self.tasks, self.functions = [], [""], [(0, 0, None)], []
+        self.meta, self.strings, self.tasks, self.functions, self.nameless = [], [""], [(0, 0, None)], [], []
         self.size = self.file.seek(0, 2)
         head = self._read(0, 32)
         magic, major, crc = struct.unpack("<8sH18xI", head.ljust(32, b"\0"))
@@ -180,6 +176,7 @@ class Recording:
             known = SCHEMA <= c["type"] <= FOOTER
             insist(known or c["flags"] & 1, f"{path}: chunk {c['seq']} at {c['offset']} is of the unknown type {c['type']} and needed")
             if known and c["type"] < BLOCK: self._try(c, self._schema if c["type"] == SCHEMA else self._dictionary, c)
+        self.nameless += [(TASK, len(self.tasks), UNKNOWN), (FUNCTION, len(self.functions), UNKNOWN)] * bool(self.damage)
         self.meta, self.blocks = dict(self.meta), [c for c in self.chunks if c["type"] == BLOCK]
     def _read(self, offset, length): return os.pread(self.file.fileno(), length, max(offset, 0))
     def _try(self, chunk, what, *args):
@@ -246,6 +243,7 @@ class Recording:
         entries = {META: self.meta, STRINGS: self.strings, TASKS: self.tasks, FUNCTIONS: self.functions}[c["type"]]
         lost = at.varint() - len(entries)
         insist(0 <= lost <= self.size, f"entry {len(entries)} expected, {lost + len(entries)} found")
+        self.nameless += [({TASKS: TASK, FUNCTIONS: FUNCTION}.get(c["type"]), len(entries), len(entries) + lost)]
         entries += [{META: ("", ""), STRINGS: "?", TASKS: (0, 0, None), FUNCTIONS: ("other", "other", "?")}[c["type"]]] * lost
         while at.at < len(at.data):
             if c["type"] == TASKS:
@@ -277,6 +275,8 @@ class Recording:
             return words[i]
         columns = self.kinds.get(block["kind"], {"columns": {}})["columns"]
         starts = np.flatnonzero(np.diff(decode(1), prepend=~decode(1)[:1]))
+        lost = [i for u, a, b in self.nameless for i, c in columns.items() if c["unit"] == u and ((decode(i) >= a) & (decode(i) < b)).any()]
+        insist(not lost, f"columns {lost} name tasks or functions that were lost")
         return {i: decode(i) for i in (wanted or sorted({*columns, *stored}))}
     def events(self, name, columns=None):
         """Every event of a kind, in the order of their times: {column: 64-bit words}. UNKNOWN is "not known" where a column may be."""

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use ingero_format::catalog::CPU;
-use ingero_format::layout::{CHUNK_FOOTER, CHUNK_FUNCTIONS, CHUNK_INDEX, CHUNK_SCHEMA, CHUNK_STRINGS};
+use ingero_format::layout::{CHUNK_FOOTER, CHUNK_FUNCTIONS, CHUNK_INDEX, CHUNK_SCHEMA, CHUNK_STRINGS, CHUNK_TASKS};
 use ingero_format::{Batch, KindSchema, Trace};
 use ingero_tests::{compile_kaitai, python, run, tool};
 use serde_json::{Value, json};
@@ -135,7 +135,15 @@ fn the_reader_in_python_finds_what_is_left_of_a_damaged_file_alike() {
         let (_folder, path) = in_folder("cut.igt", &bytes[..at]);
         assert_same(&path);
     }
-    let block = Trace::open(root().join("investigations/h200-fight/run.igt")).unwrap().blocks()[0];
+    let trace = Trace::open(root().join("investigations/h200-fight/run.igt")).unwrap();
+    let block = trace.blocks()[0];
+    // With the names of tasks or functions goes every block that needs one.
+    for names in trace.chunks().iter().filter(|c| [CHUNK_TASKS, CHUNK_FUNCTIONS].contains(&c.header.chunk_type)) {
+        let mut bytes = bytes.clone();
+        bytes[usize::try_from(names.offset).unwrap() + 60] ^= 0x10;
+        let (_folder, path) = in_folder("nameless.igt", &bytes);
+        assert_same(&path);
+    }
     let start = usize::try_from(block.offset).unwrap();
     // In its columns, in its directory, in its header, in the footer.
     let end = start + 56 + block.header.payload_len as usize;

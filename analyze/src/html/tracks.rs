@@ -158,10 +158,9 @@ impl<'a> Names<'a> {
     /// One more than the number of a system call's name; 0 where it is unknown.
     fn syscall(&mut self, number: Option<u64>) -> u64 {
         let Some(number) = number else { return 0 };
-        let rows = &mut self.syscall_rows;
-        let machine = ingero_replay::machine(self.a.trace);
+        let (rows, trace) = (&mut self.syscall_rows, self.a.trace);
         let at = self.syscalls.entry(number).or_insert_with(|| {
-            let name = syscall_name(machine, number);
+            let name = syscall_name(ingero_replay::machine(trace), number);
             rows.push(json!(name));
             rows.len() as u64
         });

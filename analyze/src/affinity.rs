@@ -59,13 +59,13 @@ pub(crate) struct Affinities {
     masks: Vec<Option<Mask>>,
     /// Their places, by text.
     places: HashMap<StrId, usize>,
-    /// The place of each thread's mask.
+    /// The place of each thread's mask, by the thread's number: a row may name one that the file does not have.
     of: Vec<Option<usize>>,
 }
 
 impl Affinities {
     pub(crate) fn new(trace: &Trace) -> Self {
-        Self { hosts: Hosts::new(trace).cpu_bases(), ..Self::default() }
+        Self { hosts: Hosts::new(trace).cpu_bases(), of: vec![None; trace.tasks().len()], ..Self::default() }
     }
 
     /// The CPUs of the host whose CPUs a mask names: those of others are out of reach for everybody.
@@ -92,9 +92,6 @@ impl Affinities {
     }
 
     fn set(&mut self, task: TaskId, place: Option<usize>) {
-        if self.of.len() <= task.index() {
-            self.of.resize(task.index() + 1, None);
-        }
         if let Some(slot) = self.of.get_mut(task.index()) {
             *slot = place;
         }
@@ -207,7 +204,7 @@ mod tests {
         // A CPU of another host is none that it could have used.
         let own = [("0", &[][..], 300), ("0-1", &[], 0), ("1", &[], 0), ("0", &[0, 2], 300), ("0", &[0, 1], 0)];
         for (cpus, hosts, expected) in own {
-            let affinities = Affinities { hosts: hosts.to_vec(), ..Affinities::default() };
+            let affinities = Affinities { hosts: hosts.to_vec(), ..Affinities::new(&trace) };
             let mut sink = Squeezed(affinities, 0);
             sink.0.binds(a, StrId(7), cpus);
             let _ = Timeline::new(&trace).run(&mut sink);

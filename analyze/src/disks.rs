@@ -24,19 +24,22 @@ pub(crate) struct Disks {
     machine: Machine,
     /// When each CPU last completed a request, where it did.
     completed: Vec<Option<u64>>,
-    /// The latest wake of each thread that a completion led to.
+    /// The latest wake of each thread that a completion led to, by the thread's number: a row may name one that the file does not have.
     latest: Vec<Option<u64>>,
 }
 
 impl Disks {
-    pub(crate) fn new(machine: Machine) -> Self {
-        Self { machine, completed: Vec::new(), latest: Vec::new() }
+    /// Of so many threads.
+    pub(crate) fn new(machine: Machine, tasks: usize) -> Self {
+        Self { machine, completed: Vec::new(), latest: vec![None; tasks] }
     }
 
     pub(crate) fn completes(&mut self, at_ns: u64, cpu: u32) {
-        if (cpu as usize) < CPUS {
-            keep(&mut self.completed, cpu as usize, at_ns);
+        let cpu = cpu as usize;
+        if cpu < CPUS && self.completed.len() <= cpu {
+            self.completed.resize(cpu + 1, None);
         }
+        keep(&mut self.completed, cpu, at_ns);
     }
 
     #[inline]
@@ -65,11 +68,8 @@ impl Disks {
     }
 }
 
-/// Keeps an instant in a place that there may not have been so far.
-fn keep(places: &mut Vec<Option<u64>>, at: usize, ns: u64) {
-    if places.len() <= at {
-        places.resize(at + 1, None);
-    }
+/// Keeps an instant in a place, if there is such a one.
+fn keep(places: &mut [Option<u64>], at: usize, ns: u64) {
     if let Some(place) = places.get_mut(at) {
         *place = Some(ns);
     }

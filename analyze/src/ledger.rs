@@ -140,7 +140,7 @@ impl<'a> Ledger<'a> {
         });
         Self {
             trace,
-            disks: Disks::new(machine),
+            disks: Disks::new(machine, tasks),
             peers: Peers::default(),
             signs: Signs::default(),
             devices: Devices::default(),

@@ -3,11 +3,12 @@
 
 use std::io::{Seek, Write};
 
-use ingero_analyze::{Analysis, report};
-use ingero_format::catalog::{Class, Fork, Kind, Layer, Loss, NO_CPU, TaskId};
+use ingero_analyze::{Analysis, PhaseFigures, report};
+use ingero_format::catalog::{Affinity, BlockComplete, Class, Fork, Kind, Layer, Loss, NO_CPU, TaskId};
 use ingero_format::layout::{CHUNK_FUNCTIONS, CHUNK_HEADER_LEN, CHUNK_TASKS};
 use ingero_format::{ChunkCopy, SPAN_KEY, Trace, WriterOptions};
 use ingero_replay::fixture::Fixture;
+use ingero_replay::pyramid::Pyramid;
 use ingero_replay::{CallSpan, Cpus, Event, OffCpu, Run, Sink, Timeline, Window};
 
 const IDLE: TaskId = TaskId(0);
@@ -232,4 +233,46 @@ fn what_cannot_be_read_is_not_blamed_on_the_source() {
     assert!(!blamed(Kind::Switch).contains(quota), "{}", blamed(Kind::Switch));
     let wakes = blamed(Kind::Waking);
     assert!(!wakes.contains("who woke whom") && wakes.contains(quota), "{wakes}");
+}
+
+#[test]
+fn rows_of_a_thread_that_the_file_does_not_have_take_no_room() {
+    let mut f = Fixture::new();
+    let main = f.task(10, 10);
+    let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+    let (cpus, rwbs) = (f.writer().string("0-1"), f.writer().string("R"));
+    let nobody = TaskId(u32::MAX);
+    f.switch(0, 0, IDLE, 0, main);
+    f.push(5, 0, Affinity { task: nobody, cpus, source: 0 });
+    f.push(6, 0, Fork { parent: main, child: nobody });
+    f.push(7, 1, BlockComplete { dev: 1, sector: 8, bytes: 512, rwbs, error: 0 });
+    f.waking(8, 1, IDLE, nobody, 1);
+    f.wakeup(9, 1, nobody, 1);
+    f.switch(10, 1, IDLE, 0, nobody);
+    f.call(20, 1, nobody, launch, 10);
+    f.call(MS, 0, main, launch, 10_000);
+    f.switch(2 * MS, 1, nobody, 1, IDLE);
+    f.switch(3 * MS, 0, main, 1, IDLE);
+    let trace = f.finish();
+    // A place for each number up to this one would be gigabytes: more than most machines have.
+    let analysis = Analysis::new(&trace, Window::whole(&trace));
+    let of_main = |p: &&PhaseFigures| analysis.processes.get(p.phase.process).pid == 10;
+    assert_eq!(analysis.phases.iter().filter(of_main).map(|p| p.phase.submissions).collect::<Vec<_>>(), [1]);
+    let pyramid = Pyramid::build(&trace, &mut |_| {});
+    assert_eq!(pyramid.tasks().collect::<Vec<_>>(), [main]);
+}
+
+#[test]
+fn a_wait_of_centuries_after_the_last_call_is_added_up() {
+    let mut f = Fixture::new();
+    let (main, worker) = (f.task(10, 10), f.task(20, 20));
+    let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+    f.switch(0, 0, IDLE, 0, main);
+    f.push(1, 0, Fork { parent: main, child: worker });
+    f.call(MS, 0, main, launch, 10_000);
+    f.call(2 * MS, 0, main, launch, 10_000);
+    f.switch(u64::MAX / 4 * 3, 0, main, 1, IDLE);
+    let trace = f.finish();
+    let analysis = Analysis::new(&trace, Window::whole(&trace));
+    assert!(analysis.phases.iter().any(|p| p.phase.end_ns - p.phase.start_ns > u64::MAX / 2));
 }

@@ -437,7 +437,8 @@ fn populations(
     let tail_ns = died_ns - feed.end_ns;
     let working = |s: &Span| if s.workers > 0 { s.end_ns.saturating_sub(s.start_ns.max(feed.end_ns)) } else { 0 };
     let working_ns = crate::sum(spans.iter().map(working));
-    let lasting = tail_ns >= SLIVER_NS && tail_ns >= (feed.end_ns - feed.start_ns) / 10 && working_ns * 2 >= tail_ns;
+    let lasting =
+        tail_ns >= SLIVER_NS && tail_ns >= (feed.end_ns - feed.start_ns) / 10 && working_ns >= tail_ns.div_ceil(2);
     let until_ns = if lasting { died_ns } else { feed.end_ns };
     let mut ended: Vec<Span> = Vec::new();
     for span in spans {

@@ -37,9 +37,9 @@ impl Pyramid {
             shift,
             start_ns,
             end_ns,
-            states: Growth::new(trace.tasks().len()),
-            calls: Growth::new(trace.tasks().len()),
-            cpus: Growth::new(0),
+            states: Growth::new(trace.tasks().len(), trace.tasks().len()),
+            calls: Growth::new(trace.tasks().len(), trace.tasks().len()),
+            cpus: Growth::new(0, MAX_CPUS),
             inside: BTreeMap::new(),
             most_bytes,
             seen: 0,
@@ -48,7 +48,7 @@ impl Pyramid {
         };
         Timeline::new(trace).run(&mut builder);
         for (task, (since, func)) in std::mem::take(&mut builder.inside) {
-            builder.calls.track(task.0, builder.shift).add(builder.shift, 0, since, end_ns - start_ns, func);
+            builder.calls.add(task.0, builder.shift, 0, (since, end_ns - start_ns), func);
         }
         (builder.progress)(1.0);
         let Builder { shift, states, calls, cpus, .. } = builder;
@@ -62,6 +62,8 @@ impl Pyramid {
 
 /// Tracks in the making, by the number of their thread or CPU.
 struct Growth<L> {
+    /// Numbers from here on are damage: threads that the file does not have, and no hardware.
+    most: usize,
     places: Vec<u32>,
     tracks: Vec<(u32, Growing<L>)>,
     /// Runs of all of them.
@@ -71,12 +73,15 @@ struct Growth<L> {
 const NOWHERE: u32 = u32::MAX;
 
 impl<L: Lanes> Growth<L> {
-    fn new(numbers: usize) -> Self {
-        Self { places: vec![NOWHERE; numbers], tracks: Vec::new(), runs: 0 }
+    fn new(numbers: usize, most: usize) -> Self {
+        Self { most, places: vec![NOWHERE; numbers], tracks: Vec::new(), runs: 0 }
     }
 
-    fn track(&mut self, number: u32, shift: u32) -> &mut Growing<L> {
+    fn track(&mut self, number: u32, shift: u32) -> Option<&mut Growing<L>> {
         let at = number as usize;
+        if at >= self.most {
+            return None;
+        }
         if at >= self.places.len() {
             self.places.resize(at + 1, NOWHERE);
         }
@@ -84,11 +89,11 @@ impl<L: Lanes> Growth<L> {
             self.places[at] = u32::try_from(self.tracks.len()).unwrap_or(NOWHERE);
             self.tracks.push((number, Growing::new(shift)));
         }
-        &mut self.tracks[self.places[at] as usize].1
+        self.tracks.get_mut(self.places[at] as usize).map(|(_, track)| track)
     }
 
     fn add(&mut self, number: u32, shift: u32, lane: usize, (from_ns, to_ns): (u64, u64), label: u32) {
-        let track = self.track(number, shift);
+        let Some(track) = self.track(number, shift) else { return };
         let before = track.len();
         track.add(shift, lane, from_ns, to_ns, label);
         let after = track.len();
@@ -125,7 +130,7 @@ struct Builder<'p> {
 }
 
 /// CPUs beyond this number are damage, not hardware.
-const MAX_CPUS: u32 = 1 << 16;
+const MAX_CPUS: usize = 1 << 16;
 
 impl Builder<'_> {
     /// A range from the trace's start on.
@@ -184,9 +189,7 @@ impl Sink for Builder<'_> {
 
     fn run(&mut self, run: &Run) {
         let range = self.range(run.start_ns, run.end_ns);
-        if run.cpu < MAX_CPUS {
-            self.cpus.add(run.cpu, self.shift, 0, range, run.task.0);
-        }
+        self.cpus.add(run.cpu, self.shift, 0, range, run.task.0);
         self.state(run.task, State::Running, range);
     }
 

@@ -168,7 +168,7 @@ impl App<'_> {
             // Of a CPU that idles most of the time nobody is the one who has it.
             cells
                 .get(column)
-                .filter(|cell| cell.busy_ns * 4 >= cell.width_ns && cell.busy_ns > 0)
+                .filter(|cell| cell.busy_ns >= cell.width_ns.div_ceil(4) && cell.busy_ns > 0)
                 .and_then(|cell| cell.task)
         };
         let mut column = 0;
@@ -223,7 +223,7 @@ impl App<'_> {
             self.rows.shown().iter().copied().find(|r| matches!(r, Row::Thread(_, t) if *t == task)).unwrap_or(row);
         let cells = self.cells(row);
         let func = |column: usize| {
-            cells.get(column).filter(|c| c.call_ns * 2 >= c.width_ns && c.call_ns > 0).and_then(|c| c.func)
+            cells.get(column).filter(|c| c.call_ns >= c.width_ns.div_ceil(2) && c.call_ns > 0).and_then(|c| c.func)
         };
         let (fill, short) = palette.call_fill();
         let (mut column, mut n) = (0, 0);

@@ -133,8 +133,9 @@ pub(crate) struct Allowance {
     left: u64,
 }
 
-/// Filled in whatever the damage: chunks may be gone without leaving a byte.
-const FREE_GAP: usize = 1 << 20;
+/// Filled in whatever the damage: chunks may be gone without leaving a byte. Whoever analyses the file keeps some 500 bytes for each thread,
+/// so that this many take a quarter of a GiB.
+const FREE_GAP: usize = 1 << 19;
 /// Entries that a damaged byte can have held. Compressed entries of real recordings take more than a
 /// byte each.
 const ENTRIES_PER_BYTE: usize = 4;

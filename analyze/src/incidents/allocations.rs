@@ -16,11 +16,17 @@ const RELEASES: u64 = SPREAD as u64;
 /// the end lie together in a few; a loop releases in each of them, but for what an evaluation or a checkpoint in between takes.
 const SPREAD: u32 = 8;
 
+/// Whether there is churn. Where there is none, what such calls take is told by whatever rule is for the rest.
+pub(super) fn fires(case: &Case) -> bool {
+    let releases = &case.phase.releases;
+    releases.count >= RELEASES && releases.spread.count_ones() >= SPREAD
+}
+
 pub(super) fn find(case: &Case) -> Option<Incident> {
-    let (memory, releases) = (&case.phase.memory, &case.phase.releases);
-    if releases.count < RELEASES || releases.spread.count_ones() < SPREAD {
+    if !fires(case) {
         return None;
     }
+    let (memory, releases) = (&case.phase.memory, &case.phase.releases);
     let (lost_ns, fed_ns) = case.memory_lost_ns();
     let mut incident = case.incident("allocation-churn", "allocating and freeing device memory", lost_ns)?;
     incident.op = memory.op();

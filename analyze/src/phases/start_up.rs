@@ -2,7 +2,7 @@
 //! first time.
 
 use super::{STEPS, Span, Step, median};
-use crate::feed::{Feed, First, Gap};
+use crate::feed::{Feed, First, Gap, STEP_FROM_NS};
 
 /// Steps of a warm-up take so many times the median at least.
 const WARM_UP: u64 = 3;
@@ -94,6 +94,14 @@ fn coming_up(feed: &Feed) -> impl Iterator<Item = First> {
     feed.gaps.iter().take_while(early).filter(paused).filter(unlike).map(first)
 }
 
+/// When a submission was over, with a wait that directly follows and is no longer than what is within a step: no gap begins before that.
+fn with_its_wait(feed: &Feed, first: &First) -> u64 {
+    let at = feed.gaps.partition_point(|gap| u64::from(gap.before) <= first.before);
+    let next = feed.gaps.get(at).filter(|gap| u64::from(gap.before) == first.before + 1);
+    let waited_ns = next.map(|gap| gap.start_ns).filter(|&ns| ns > first.end_ns);
+    waited_ns.filter(|ns| ns - first.end_ns < STEP_FROM_NS).unwrap_or(first.end_ns)
+}
+
 /// Parts what a process does before it is under way from its first stretches: all until its first submission, and from
 /// there on as long as most of the time goes to what it does for the first time (a kernel's code is loaded when it is
 /// first launched, a library when it is first needed), a quarter of its submissions at most, or to pauses as it comes up.
@@ -113,7 +121,7 @@ pub(super) fn start_up(spans: &mut Vec<Span>, feed: &Feed, usual: &Usual, sliver
             counted_ns = counted_ns.max(first.end_ns);
         }
         if new_ns.saturating_mul(2) >= first.end_ns.saturating_sub(fed_from_ns) {
-            end_ns = first.end_ns.max(end_ns);
+            end_ns = with_its_wait(feed, first).max(end_ns);
         }
     }
     let Some(whole) = spans.first().copied() else { return };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ingero_format::Trace;
-use ingero_format::catalog::{Body, Call, Class, END_BEGAN_BEFORE, Kind, TaskId};
+use ingero_format::catalog::{Body, Call, Class, END_BEGAN_BEFORE, Kind, NO_CPU, TaskId};
 use ingero_replay::{
     Blind, CallSpan, Cpus, Event, Merge, Missing, OffCpu, OffKind, PageSizes, ProcessId, Processes, Run, Sink, Spent,
     Waker, Window,
@@ -468,6 +468,10 @@ impl Sink for Ledger<'_> {
                 p.page_alloc_bytes = p.page_alloc_bytes.saturating_add(bytes);
             }
             Body::GpuSample(e) => self.devices.sample(self.known.host_of_cpu(event.cpu), event.ts_ns, e),
+            Body::Retransmit(e) if within => {
+                let host = (event.cpu != NO_CPU).then(|| self.known.host_of_cpu(event.cpu));
+                self.signs.sends_again(event.ts_ns, host, e.peer);
+            }
             Body::ProcessCgroup(e) => self.signs.joins(e, self.surroundings.processes),
             body if within => self.signs.add(event.ts_ns, body, self.surroundings.processes),
             _ => {}

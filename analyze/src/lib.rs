@@ -389,6 +389,11 @@ impl<'t> Analysis<'t> {
         format!("{least}{}", report::count(n))
     }
 
+    /// Whether something of a host concerns a process: it is of its own, or the source does not tell.
+    pub(crate) fn concerns(&self, host: Option<usize>, id: ProcessId) -> bool {
+        host.is_none_or(|host| host == self.known.host_of(self.processes.get(id).pid))
+    }
+
     /// Whether the trace holds any event of a kind, or says that it lost some.
     #[must_use]
     pub fn has(&self, kind: Kind) -> bool {

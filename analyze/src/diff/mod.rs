@@ -212,7 +212,7 @@ fn feeding<'a>(a: &'a Analysis, of: impl Fn(&PhaseFigures) -> bool) -> BTreeSet<
     phases.map(|p| a.name(p.phase.process)).collect()
 }
 
-/// The names of those of which the source kept a sample, in which their first steps stand apart from nothing.
+/// The same of those of which the source kept a sample, warm-up or not: a sample may have no more than one round.
 fn feeding_a_sample<'a>(a: &'a Analysis) -> BTreeSet<&'a str> {
     let phases = a.phases.iter().filter(|p| p.phase.sample.is_some() && p.phase.submissions > 0);
     phases.map(|p| a.name(p.phase.process)).collect()

@@ -233,6 +233,33 @@ fn a_cache_that_is_emptied_in_each_step_is_churn_however_many_launches_there_are
     assert!(!has(&scene(0), "allocation-churn"));
 }
 
+/// What a stream orders waits for no device, and whoever does that already is not advised to.
+#[test]
+fn a_release_that_a_stream_orders_is_not_said_to_wait() {
+    let cause = |symbols: &'static [&'static str]| {
+        let s = Scene::new().steps(move |s, at| {
+            for (n, symbol) in (0..).zip(symbols) {
+                let class = if symbol.contains("Free") { Class::Free } else { Class::Alloc };
+                let func = s.f.func(symbol, Library::Runtime, class);
+                s.f.call(at + n * 5 * MS, 0, s.main, func, 4 * MS);
+            }
+        });
+        let trace = s.f.finish();
+        let a = Analysis::new(&trace, Window::whole(&trace));
+        let churn = a.incidents.iter().find(|i| i.kind == "allocation-churn").unwrap();
+        (churn.root_cause.clone(), churn.recommendations.join("; "))
+    };
+    let (waiting, advice) = cause(&["cudaMalloc", "cudaFree"]);
+    assert!(
+        waiting.contains("; each release waits until the device") && advice.contains("cudaFreeAsync"),
+        "{waiting}: {advice}"
+    );
+    let (ordered, advice) = cause(&["cudaMallocAsync", "cudaFreeAsync"]);
+    assert!(!ordered.contains("waits") && !advice.contains("cudaFreeAsync"), "{ordered}: {advice}");
+    let (mixed, _) = cause(&["cudaMalloc", "cudaFree", "cudaFreeAsync"]);
+    assert!(mixed.contains("each release that no stream orders waits"), "{mixed}");
+}
+
 /// At the end of a run all that was allocated is freed, at once.
 #[test]
 fn what_is_freed_at_the_end_is_no_churn() {

@@ -30,16 +30,18 @@ struct Reading {
 #[derive(Debug, Default)]
 pub(crate) struct Devices(BTreeMap<(usize, u64), Vec<Reading>>);
 
-/// How busy the GPU was in a phase, by its own count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How busy the GPU was by its driver's count, which the recorder asked for once a second. It is longer than it was fed where work was
+/// queued; from 90 percent on no incident counts more than the time in which it was idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(serde::Deserialize, schemars::JsonSchema))]
 pub struct Busy {
+    /// Share of the sampled time in which a kernel ran, percent.
+    pub percent: u64,
     /// Samples within the phase.
     pub samples: u64,
-    /// GPUs of the host that work for anybody. Which of several is the process's is not known: this is the one that was least busy.
+    /// GPUs of the host that work for anybody. Which of several is the process's is not known: it is said of the least busy one.
     pub devices: u64,
-    /// Share of the sampled time in which something ran on it, percent.
-    pub percent: u64,
-    /// For so long nothing ran on it in the phase, about: the samples stand for the time between them, and what lies behind the last
+    /// For so long no kernel ran in the phase, about: the samples stand for the time between them, and what lies behind the last
     /// one counts as idle.
     pub idle_ns: u64,
 }
@@ -48,6 +50,15 @@ impl Busy {
     /// For how long about it was idle, where it was busy nearly all the time.
     pub(crate) fn idle_beside_queue_ns(&self) -> Option<u64> {
         (self.percent >= QUEUE_FROM).then_some(self.idle_ns)
+    }
+
+    /// Whether it was clearly busier than fed, by the share of the time in which its host fed it: it had work queued.
+    pub(crate) fn is_beyond(&self, fed: f64) -> bool {
+        /// Shares that differ by less, in percent, say the same.
+        const DIFFERS: f64 = 10.0;
+        #[expect(clippy::cast_precision_loss, reason = "a percentage")]
+        let percent = self.percent as f64;
+        percent >= 100.0 * fed + DIFFERS
     }
 
     /// The same in words.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ingero_format::Trace;
 use ingero_format::catalog::{Body, Call, Class, Kind, TaskId};
-use ingero_replay::{Hosts, LostBlock, Merge, ProcessId, Processes};
+use ingero_replay::{Hosts, LostBlock, Merge, Missing, ProcessId, Processes};
 
 use crate::feed::{AT_ONCE_NS, Role, STEP_FROM_NS};
 use crate::figures::Stretch;
@@ -136,7 +136,13 @@ pub(crate) struct Collectives {
 
 impl Collectives {
     /// Of a trace of whose calls these blocks cannot be read.
-    pub(crate) fn new(trace: &Trace, processes: &Processes, calls: Calls, lost_calls: Vec<LostBlock>) -> Self {
+    pub(crate) fn new(
+        trace: &Trace,
+        processes: &Processes,
+        calls: Calls,
+        lost_calls: Vec<LostBlock>,
+        missing: &Missing,
+    ) -> Self {
         let mut arrivals: BTreeMap<_, Vec<Arrival>> = BTreeMap::new();
         let mut merge = Merge::of(trace, |k| k == Kind::Collective);
         for event in merge.by_ref() {
@@ -153,7 +159,7 @@ impl Collectives {
         let of_calls = |probe: &str| {
             matches!(probe, "call" | "collective") || !trace.all_kinds().iter().any(|kind| kind.name == probe)
         };
-        let losses = Losses::of(trace, &lost);
+        let losses = Losses::from_parts(missing.with(trace, &lost));
         let lost = losses.list.iter().filter(|l| (l.count > 0 || l.uncounted) && of_calls(&l.probe));
         let hosts = Hosts::new(trace);
         let of_host =

@@ -151,6 +151,10 @@ pub struct CallsFigures {
     pub spent: Spent,
     /// Where it went, of those that were made in a gap that counts as lost.
     pub in_gaps: Spent,
+    /// What they ran in gaps of less than a millisecond that a wait for the device began.
+    pub(crate) behind_waits_ns: u64,
+    /// Of that, in gaps that count as lost.
+    pub(crate) behind_waits_lost_ns: u64,
     /// Sixteenths of the phase in which there was one, as bits.
     pub spread: u16,
     /// Time by function.
@@ -170,7 +174,8 @@ impl CallsFigures {
         longest(&self.ops)
     }
 
-    pub(crate) fn add(&mut self, span: &CallSpan, phase: &Phase, in_gap: bool) {
+    /// Adds a call, with the gap of its thread's that it lies in.
+    pub(crate) fn add(&mut self, span: &CallSpan, phase: &Phase, gap: Option<&Gap>) {
         self.count += 1;
         self.ns = self.ns.saturating_add(span.dur_ns());
         self.spent += span.spent;
@@ -180,8 +185,13 @@ impl CallsFigures {
         let of_func = self.ops.entry(span.call.func).or_default();
         *of_func = of_func.saturating_add(span.dur_ns());
         self.bytes = self.bytes.saturating_add(span.call.bytes.unwrap_or(0));
-        if in_gap {
-            self.in_gaps += span.spent;
+        if let Some(gap) = gap {
+            let running_ns = if gap.is_behind_wait() { span.spent.running_ns } else { 0 };
+            self.behind_waits_ns = self.behind_waits_ns.saturating_add(running_ns);
+            if gap.is_lost() {
+                self.in_gaps += span.spent;
+                self.behind_waits_lost_ns = self.behind_waits_lost_ns.saturating_add(running_ns);
+            }
         }
         if self.longest.is_none_or(|l| l.len_ns() < span.dur_ns()) {
             self.longest = Some(Stretch { task: span.call.task, start_ns: span.start_ns, end_ns: span.end_ns });

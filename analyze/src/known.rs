@@ -2,7 +2,7 @@
 
 use ingero_format::Trace;
 use ingero_format::catalog::{Body, Kind};
-use ingero_replay::{Blind, Event, Hosts, Window};
+use ingero_replay::{Blind, Event, Hosts, Missing, Window};
 
 use crate::losses::covers;
 
@@ -29,13 +29,12 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    pub(crate) fn new(trace: &Trace) -> Self {
+    pub(crate) fn new(trace: &Trace, missing: &Missing) -> Self {
         let hosts = Hosts::new(trace);
         let mut of = vec![OfHost::default(); hosts.count()];
         if let [only] = &mut of[..] {
             // Of one host the heads of the blocks tell what was counted, whether they can be read or not, and the losses.
-            let lost = ingero_replay::lost(trace, &[]);
-            only.page_allocs = ingero_replay::was_recorded(trace, &lost, Kind::PageAlloc);
+            only.page_allocs = ingero_replay::was_recorded(trace, missing.parts(), Kind::PageAlloc);
         }
         Self { hosts, of, blind: Vec::new() }
     }

@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ingero_format::Trace;
-use ingero_format::catalog::{Body, Call, Class, END_BEGAN_BEFORE, Kind, TaskId};
+use ingero_format::catalog::{Body, Call, Class, END_BEGAN_BEFORE, Kind, NO_CPU, TaskId};
 use ingero_replay::{
-    Blind, CallSpan, Cpus, Event, Merge, OffCpu, OffKind, PageSizes, ProcessId, Processes, Run, Sink, Spent, Waker,
-    Window,
+    Blind, CallSpan, Cpus, Event, Merge, Missing, OffCpu, OffKind, PageSizes, ProcessId, Processes, Run, Sink, Spent,
+    Waker, Window,
 };
 
 use crate::affinity::Affinities;
+use crate::behind::Behind;
 use crate::chain::{Ending, History, LOOKS_NS, Machine, Surroundings, Wait, manner};
 use crate::devices::Devices;
 use crate::disks::Disks;
+use crate::feed::Gap;
 use crate::figures::{LongWait, PhaseFigures, ProcessFigures, Silence};
+use crate::grow;
 use crate::known::Known;
 use crate::peers::Peers;
 use crate::phases::Phase;
@@ -22,52 +25,11 @@ use crate::shares::{Share, Shares};
 use crate::signs::Signs;
 use crate::works::Works;
 
-/// Gaps behind a wait for the device that are shorter than this come from waiting too often.
-const AFTER_WAIT_BELOW_NS: u64 = 1_000_000;
 /// A copy to the host that follows a wait for the device so soon waits for nothing.
 const RIGHT_AFTER_NS: u64 = 50_000;
 const TO_HOST: u64 = 2;
 /// Copies that stay on one side of the link: within the host, within a device.
 const NO_LINK: [Option<u64>; 2] = [Some(0), Some(3)];
-
-/// Pairs of processes whose time is added up apart from the others'. A power of two.
-const PAIRS: usize = 1 << 12;
-
-/// Who was on the CPU that a process could have run on, of the pairs that came last: looking a pair up among all holders
-/// of a process for each wait would take longer than everything else that is done about the wait.
-struct Behind {
-    /// Waiter, holder, time. Each pair has one slot that it may be in.
-    slots: Vec<(ProcessId, ProcessId, u64)>,
-}
-
-impl Behind {
-    fn new() -> Self {
-        Self { slots: vec![(ProcessId::IDLE, ProcessId::IDLE, 0); PAIRS] }
-    }
-
-    /// Adds to a pair's time. What was in its slot goes to the figures.
-    #[inline]
-    fn add(&mut self, waiter: ProcessId, holder: ProcessId, ns: u64, figures: &mut [ProcessFigures]) {
-        let at = waiter.0.wrapping_mul(31).wrapping_add(holder.0) as usize & (PAIRS - 1);
-        let Some(slot) = self.slots.get_mut(at) else { return };
-        if (slot.0, slot.1) != (waiter, holder) {
-            Self::settle(std::mem::replace(slot, (waiter, holder, 0)), figures);
-        }
-        grow(&mut slot.2, ns);
-    }
-
-    fn settle((waiter, holder, ns): (ProcessId, ProcessId, u64), figures: &mut [ProcessFigures]) {
-        if ns > 0
-            && let Some(f) = figures.get_mut(waiter.index())
-        {
-            grow(f.behind.entry(holder).or_default(), ns);
-        }
-    }
-
-    fn close(&mut self, figures: &mut [ProcessFigures]) {
-        self.slots.drain(..).for_each(|slot| Self::settle(slot, figures));
-    }
-}
 
 /// Keeps the figures of a walk.
 pub(crate) struct Ledger<'a> {
@@ -107,6 +69,7 @@ impl<'a> Ledger<'a> {
     pub(crate) fn new(
         trace: &'a Trace,
         processes: &'a Processes,
+        missing: &Missing,
         window: Window,
         phases: impl Iterator<Item = (usize, Phase)>,
     ) -> Self {
@@ -164,7 +127,7 @@ impl<'a> Ledger<'a> {
             asynchronous: trace.functions().iter().map(|f| f.symbol.contains("Async")).collect(),
             waited: vec![0; tasks],
             history: History::new(tasks, machine, sees_disks(trace)),
-            known: Known::new(trace),
+            known: Known::new(trace, missing),
         }
     }
 
@@ -246,7 +209,7 @@ impl<'a> Ledger<'a> {
                     p.submitters += states(from, to);
                 }
                 let Turn::Stayed(stay, cpus) = turn else {
-                    if gap.after_wait && gap.len_ns() < AFTER_WAIT_BELOW_NS {
+                    if gap.is_behind_wait() {
                         grow(&mut p.after_waits_ns, to - from);
                         grow(&mut p.after_waits_lost_ns, if gap.is_lost() { to - from } else { 0 });
                     }
@@ -392,16 +355,17 @@ impl<'a> Ledger<'a> {
             Class::Graph => &mut p.graphs,
             _ => &mut p.memory,
         };
-        let in_gap = p.phase.open_gaps_within(span.start_ns, span.end_ns).next();
-        let in_gap = in_gap.is_some_and(|(g, from, to)| {
-            g.is_lost() && g.submitter == span.call.task && (from, to) == (span.start_ns, span.end_ns)
-        });
-        figures.add(span, &p.phase, in_gap);
+        let gap = p.phase.open_gaps_within(span.start_ns, span.end_ns).next();
+        let holds = |(g, from, to): &(&Gap, u64, u64)| {
+            g.submitter == span.call.task && (*from, *to) == (span.start_ns, span.end_ns)
+        };
+        let gap = gap.filter(holds).map(|(gap, ..)| gap);
+        figures.add(span, &p.phase, gap);
         if matches!(class, Class::Alloc | Class::Free) {
             figures.stretches.push((span.start_ns, span.end_ns));
         }
         if class == Class::Free {
-            p.releases.add(span, &p.phase, in_gap);
+            p.releases.add(span, &p.phase, gap);
         }
     }
 }
@@ -470,11 +434,6 @@ struct TimedOuts {
     ran_ns: u64,
 }
 
-/// Adds to a sum of times, which stays at the largest number that there is: those of a damaged file may be any.
-fn grow(sum: &mut u64, ns: u64) {
-    *sum = sum.saturating_add(ns);
-}
-
 impl Sink for Ledger<'_> {
     fn event(&mut self, event: &Event) {
         let within = self.window.holds(event.ts_ns);
@@ -509,6 +468,10 @@ impl Sink for Ledger<'_> {
                 p.page_alloc_bytes = p.page_alloc_bytes.saturating_add(bytes);
             }
             Body::GpuSample(e) => self.devices.sample(self.known.host_of_cpu(event.cpu), event.ts_ns, e),
+            Body::Retransmit(e) if within => {
+                let host = (event.cpu != NO_CPU).then(|| self.known.host_of_cpu(event.cpu));
+                self.signs.sends_again(event.ts_ns, host, e.peer);
+            }
             Body::ProcessCgroup(e) => self.signs.joins(e, self.surroundings.processes),
             body if within => self.signs.add(event.ts_ns, body, self.surroundings.processes),
             _ => {}
@@ -636,26 +599,6 @@ mod tests {
     const PREEMPTED: u64 = 0x100;
 
     #[test]
-    fn pairs_that_share_a_slot_keep_their_own_times() {
-        let mut figures = vec![ProcessFigures::default(); 3];
-        let mut behind = Behind::new();
-        // The second and third share a slot, and the last is as much as there is.
-        let slots = u32::try_from(PAIRS).unwrap();
-        let holders = [ProcessId(1), ProcessId(5), ProcessId(5 + slots)];
-        for ns in 1..=10 {
-            for holder in holders {
-                behind.add(ProcessId(1), holder, ns, &mut figures);
-            }
-        }
-        behind.add(ProcessId(2), ProcessId(1), u64::MAX, &mut figures);
-        behind.add(ProcessId(2), ProcessId(1), 1, &mut figures);
-        behind.close(&mut figures);
-        assert_eq!(figures[1].behind, holders.map(|h| (h, 55)).into());
-        assert_eq!(figures[2].behind, [(ProcessId(1), u64::MAX)].into());
-        assert!(figures[0].behind.is_empty());
-    }
-
-    #[test]
     fn an_unfinished_stay_ends_with_the_last_event() {
         let mut f = Fixture::new();
         let a = f.task(1, 1);
@@ -700,7 +643,7 @@ mod tests {
         let (feeds, _) = crate::feed::feeds(&trace, &processes, &Window::whole(&trace), &mut Default::default());
         let lives = crate::phases::Lives::new(&trace, &processes);
         let phases = crate::phases::split(feeds, &processes, &lives, &Window::whole(&trace));
-        let mut ledger = Ledger::new(&trace, &processes, window, phases.into_iter().enumerate());
+        let mut ledger = Ledger::new(&trace, &processes, &Missing::new(&trace), window, phases.into_iter().enumerate());
         ingero_replay::Timeline::new(&trace).run(&mut ledger);
         ledger.close();
         let hog = processes.of(hog);

@@ -19,6 +19,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests fail by panicking"))]
 
 mod affinity;
+mod behind;
 mod chain;
 pub mod counters;
 mod devices;
@@ -45,7 +46,7 @@ mod works;
 use ingero_format::catalog::{FuncId, Kind, TaskId};
 use ingero_format::layout::{CHUNK_FUNCTIONS, CHUNK_STRINGS, CHUNK_TASKS};
 use ingero_format::{ChunkHeader, Trace};
-use ingero_replay::{Both, Hosts, ProcessId, Processes, Repairs, Sink, Spent, Timeline, Window};
+use ingero_replay::{Both, Hosts, Missing, ProcessId, Processes, Repairs, Sink, Spent, Timeline, Window};
 
 pub use chain::{Ending, Link, Part, Tree};
 pub use devices::Busy;
@@ -104,24 +105,24 @@ impl<'t> Analysis<'t> {
     /// one pass.
     #[must_use]
     pub fn beside(trace: &'t Trace, window: Window, other: &mut impl Sink) -> Self {
-        let processes = Processes::new(trace);
-        let phases = Self::phases_of(trace, &processes, &window);
-        Self::over(trace, window, processes, phases.into_iter().enumerate(), other)
+        let (processes, missing) = (Processes::new(trace), Missing::new(trace));
+        let phases = Self::phases_of(trace, &processes, &missing, &window);
+        Self::over(trace, window, processes, &missing, phases.into_iter().enumerate(), other)
     }
 
     /// Analyses one phase of a range, by the number that [`Analysis::new`] gives it: all figures are those of its
     /// time. None where there is no such phase.
     #[must_use]
     pub fn of_phase(trace: &'t Trace, window: Window, number: usize) -> Option<Self> {
-        let processes = Processes::new(trace);
-        let phases = Self::phases_of(trace, &processes, &window);
+        let (processes, missing) = (Processes::new(trace), Missing::new(trace));
+        let phases = Self::phases_of(trace, &processes, &missing, &window);
         let phase = phases.into_iter().nth(number)?;
         let window =
             Window { from_ns: phase.start_ns, to_ns: phase.end_ns.saturating_add(1).min(window.to_ns), ..window };
-        Some(Self::over(trace, window, processes, std::iter::once((number, phase)), &mut Nobody))
+        Some(Self::over(trace, window, processes, &missing, std::iter::once((number, phase)), &mut Nobody))
     }
 
-    fn phases_of(trace: &Trace, processes: &Processes, window: &Window) -> Vec<Phase> {
+    fn phases_of(trace: &Trace, processes: &Processes, missing: &Missing, window: &Window) -> Vec<Phase> {
         let sampled = sample::Sampled::new(trace);
         if sampled.all() {
             return sample::phases(trace, processes, window);
@@ -132,26 +133,15 @@ impl<'t> Analysis<'t> {
         feeds.retain(|feed| !sampled.of_pid(processes.get(feed.process).pid));
         let lives = phases::Lives::new(trace, processes);
         let mut phases = phases::split(feeds, processes, &lives, window);
-        let lossy = losses::Lossy::of(trace, &ingero_replay::lost(trace, &lost));
+        let lossy = losses::Lossy::of(trace, &missing.with(trace, &lost));
         phases.iter_mut().for_each(|phase| phase.leave_out(lossy.of_pid(processes.get(phase.process).pid)));
-        exchange::Collectives::new(trace, processes, calls, lost).tell(&mut phases, processes);
+        exchange::Collectives::new(trace, processes, calls, lost, missing).tell(&mut phases, processes);
         Self::kill(&mut phases, trace, processes, window, &lossy);
-        Self::tell_alone(&mut phases, &Hosts::new(trace), processes);
+        phases::tell_alone(&mut phases, &Hosts::new(trace), processes);
         if sampled.any() {
             phases.extend(sample::phases(trace, processes, window));
         }
         phases
-    }
-
-    /// Tells each phase whether another process of its host asks a GPU for anything meanwhile.
-    fn tell_alone(phases: &mut [Phase], hosts: &Hosts, processes: &Processes) {
-        let host = |p: &Phase| hosts.of_pid(processes.get(p.process).pid);
-        let beside = |p: &Phase, other: &Phase| {
-            let overlaps = other.start_ns < p.end_ns && p.start_ns < other.end_ns;
-            other.process != p.process && overlaps && !other.is_silent() && host(other) == host(p)
-        };
-        let alone: Vec<bool> = phases.iter().map(|p| !phases.iter().any(|other| beside(p, other))).collect();
-        phases.iter_mut().zip(alone).for_each(|(p, alone)| p.is_alone = alone);
     }
 
     /// Tells each phase of the first kill in it. One in a stretch with losses tells nothing of what came of it.
@@ -180,13 +170,14 @@ impl<'t> Analysis<'t> {
         trace: &'t Trace,
         window: Window,
         processes: Processes,
+        missing: &Missing,
         phases: impl Iterator<Item = (usize, Phase)>,
         other: &mut impl Sink,
     ) -> Self {
         let mut phases: Vec<_> = phases.collect();
-        let mut ledger = ledger::Ledger::new(trace, &processes, window, phases.iter().cloned());
-        let mut repairs = Timeline::new(trace).run(&mut Both(&mut ledger, other));
-        let losses = Losses::of(trace, &repairs.lost_blocks);
+        let mut ledger = ledger::Ledger::new(trace, &processes, missing, window, phases.iter().cloned());
+        let mut repairs = Timeline::knowing(trace, missing).run(&mut Both(&mut ledger, other));
+        let losses = Losses::from_parts(missing.with(trace, &repairs.lost_blocks));
         // Which blocks of the threads' states cannot be read shows only now: then it is done again without their time.
         let sampled = sample::Sampled::new(trace);
         if !repairs.lost_blocks.is_empty() && !sampled.all() {
@@ -201,8 +192,8 @@ impl<'t> Analysis<'t> {
                 }
                 phase.take();
             }
-            ledger = ledger::Ledger::new(trace, &processes, window, phases.into_iter());
-            repairs = Timeline::new(trace).run(&mut ledger);
+            ledger = ledger::Ledger::new(trace, &processes, missing, window, phases.into_iter());
+            repairs = Timeline::knowing(trace, missing).run(&mut ledger);
         }
         ledger.close();
         let known = ledger.known();
@@ -398,6 +389,11 @@ impl<'t> Analysis<'t> {
         format!("{least}{}", report::count(n))
     }
 
+    /// Whether something of a host concerns a process: it is of its own, or the source does not tell.
+    pub(crate) fn concerns(&self, host: Option<usize>, id: ProcessId) -> bool {
+        host.is_none_or(|host| host == self.known.host_of(self.processes.get(id).pid))
+    }
+
     /// Whether the trace holds any event of a kind, or says that it lost some.
     #[must_use]
     pub fn has(&self, kind: Kind) -> bool {
@@ -420,6 +416,32 @@ impl<'t> Analysis<'t> {
         }
         let is_watched = self.trace.meta("probes").is_some_and(|probes| probes.split(',').any(|probe| probe == name));
         is_watched && !(self.trace.complete() && self.losses.list.is_empty())
+    }
+
+    /// Whether the share of a phase's time in which its GPU was fed is the most that it may have been: time was lost that counts as fed,
+    /// and not so little that it is LOW.
+    #[must_use]
+    pub fn fed_at_most(&self, p: &PhaseFigures) -> bool {
+        let told = self.incidents.iter().filter(|i| i.phase == p.number && i.severity > Severity::Low);
+        told.into_iter().any(|i| i.fed().is_some())
+    }
+
+    /// Time of a phase's lost gaps of which the recording does not show what they were for: what the submitting threads did in them, or what
+    /// they waited for.
+    pub(crate) fn unexplained_ns(&self, p: &PhaseFigures) -> u64 {
+        const UNKNOWN: [Ending; 3] = [Ending::UnknownWaker, Ending::Edge, Ending::Unseen];
+        if !self.knows_states_of(p.phase.process) {
+            return p.lost_gaps_ns();
+        }
+        sum(p.chains.links().flat_map(|(_, link)| UNKNOWN.map(|ending| link.ended(ending).ns)))
+    }
+
+    /// The same where that is so much that a cause may be in it: not LOW.
+    pub(crate) fn unexplained(&self, p: &PhaseFigures) -> Option<u64> {
+        let told = !p.phase.warm_up && !p.is_silent() && p.phase.sample.is_none();
+        let unexplained_ns = if told { self.unexplained_ns(p) } else { 0 };
+        let is_low = incidents::severity_of(unexplained_ns, &p.phase) == Severity::Low;
+        (!is_low).then_some(unexplained_ns)
     }
 
     /// What the submitting threads of a phase did in all its gaps; none where that is unknown.
@@ -466,7 +488,7 @@ impl<'t> Analysis<'t> {
                 "the recording was cut off: its footer is missing, what came after the last whole block is lost".into(),
             );
         }
-        for d in self.trace.damage() {
+        for d in self.trace.damage().iter().filter(|d| !d.is_cut) {
             let also = match d.header.map(|h| h.chunk_type) {
                 Some(CHUNK_STRINGS) => "; names were lost with it, which are shown as ?",
                 Some(CHUNK_TASKS) => "; names of tasks were lost with it, and events that need them count as lost",
@@ -534,15 +556,16 @@ impl<'t> Analysis<'t> {
     }
 }
 
-/// Which figures of processes are the least that there was, since events are missing within the range on which they rest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Which figures of processes are the least that there was, since events are missing in the range that they rest on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(serde::Deserialize, schemars::JsonSchema))]
 pub struct AtLeast {
     /// Anything of what threads did: switches, times on and off the CPUs and what they divide into, of calls too.
     pub states: bool,
     /// Of that also what hangs on no wake: switches, times on the CPUs, and what calls ran. Without it only times off the CPUs, and
     /// what these divide into, are the least that there was.
     pub switches: bool,
-    /// Calls and their time.
+    /// Counts and times of calls; percentiles and means are of the calls that were seen.
     pub calls: bool,
     /// Pages.
     pub page_allocs: bool,
@@ -551,6 +574,11 @@ pub struct AtLeast {
 /// A sum of times, which stays at the largest number that there is: those of a damaged file may be any.
 fn sum(times_ns: impl Iterator<Item = u64>) -> u64 {
     times_ns.fold(0, u64::saturating_add)
+}
+
+/// Adds to a sum of times, which stays at the largest number that there is: those of a damaged file may be any.
+fn grow(sum: &mut u64, ns: u64) {
+    *sum = sum.saturating_add(ns);
 }
 
 /// A text from a trace, fit for a terminal: control and invisible characters as escapes.

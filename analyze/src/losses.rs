@@ -39,7 +39,11 @@ impl Losses {
     /// What is missing from a trace of which these blocks cannot be read.
     #[must_use]
     pub fn of(trace: &Trace, unread: &[LostBlock]) -> Self {
-        let mut this = Self { list: Vec::new(), parts: ingero_replay::lost(trace, unread) };
+        Self::from_parts(ingero_replay::lost(trace, unread))
+    }
+
+    pub(crate) fn from_parts(parts: Vec<Lost>) -> Self {
+        let mut this = Self { list: Vec::new(), parts };
         for lost in &this.parts {
             let known =
                 this.list.iter_mut().find(|l| l.probe == lost.what && l.cause == lost.cause && l.host == lost.host);

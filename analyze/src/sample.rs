@@ -518,6 +518,7 @@ impl<'a> Walk<'a> {
             workers: alive(&self.workers),
             warm_up,
             within_call: false,
+            begun_ns: None,
             over_ns: None,
             steps: usize::try_from(steps).unwrap_or(usize::MAX),
             step_ns: (steps >= STEPS).then(|| (end_ns - start_ns) / steps),

@@ -35,6 +35,8 @@ pub(crate) fn kills(trace: &Trace, processes: &Processes, window: &Window) -> Ve
 pub(crate) struct Retransmit {
     pub(crate) at_ns: u64,
     pub(crate) peer: StrId,
+    /// The host that sent it; none where the source does not tell the CPU.
+    pub(crate) host: Option<usize>,
 }
 
 /// All of it, within the range.
@@ -60,10 +62,14 @@ impl Signs {
                     list.push(Stretch { task: e.task, start_ns: at_ns, end_ns });
                 }
             }
-            Body::Retransmit(e) => self.retransmits.push(Retransmit { at_ns, peer: e.peer }),
             Body::PageFault(e) => *self.faults.entry(processes.of(e.task)).or_default() += 1,
             _ => {}
         }
+    }
+
+    /// A host sends a segment again: that holds up nobody on another one.
+    pub(crate) fn sends_again(&mut self, at_ns: u64, host: Option<usize>, peer: StrId) {
+        self.retransmits.push(Retransmit { at_ns, peer, host });
     }
 
     /// A process is in this control group from now on, in whatever range: it is said once.

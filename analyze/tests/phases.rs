@@ -611,3 +611,88 @@ fn a_range_in_mid_run_has_no_warm_up() {
     let whole = Analysis::new(&trace, Window::whole(&trace));
     assert!(whole.phases.iter().map(|p| p.phase.submissions).sum::<u64>() == 120 * 20);
 }
+
+/// What comes before the first submission of a process is not told as fed, however short it is; nothing is asked in a phase without one.
+#[test]
+fn what_was_asked_of_a_gpu_leaves_out_the_start_up_and_silence() {
+    let run = |head_ns: u64| {
+        let mut r = Run::new(true);
+        r.call("cudaMalloc", Class::Alloc, head_ns);
+        for _ in 0..200 {
+            r.launch(0, 5 * MS);
+            r.at += 5 * MS;
+        }
+        r.at += 2_400 * MS;
+        r.call("cudaFree", Class::Free, 10_000);
+        let (at, task) = (r.at + 2 * MS, r.main);
+        r.f.switch(r.at + MS, 0, r.main, 0, IDLE);
+        r.f.push(at, 0, Exit { task, group_dead: Some(1) });
+        r.f.finish()
+    };
+    let told = |head_ns: u64| {
+        let trace = run(head_ns);
+        let a = Analysis::new(&trace, Window::whole(&trace));
+        let json: serde_json::Value = serde_json::from_str(&report::json(&a, &[]).unwrap()).unwrap();
+        let asked: Vec<_> =
+            json["phases"].as_array().unwrap().iter().map(|p| p["asked_ns"].as_u64().unwrap()).collect();
+        let shares: Vec<_> = a.phases.iter().map(|p| p.starved_share()).collect();
+        let text = report::text(&a, &report::Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
+        (a.phases[0].phase.len_ns(), asked, shares, text)
+    };
+    let (_, short, shares, text) = told(10);
+    let (len_ns, long, long_shares, long_text) = told(20 * MS);
+    // What is asked, and the share of gaps in it, is the same, though the phase is longer.
+    assert_eq!((&short, &shares), (&long, &long_shares));
+    assert!(len_ns >= long[0] + 20 * MS && shares[0].is_some_and(|share| (share - 0.5).abs() < 0.01), "{shares:?}");
+    assert_eq!((long[1], shares[1]), (0, None), "nothing was asked in the end");
+    let said = "; the first 20.0 ms are the start-up of the process, and count for nothing";
+    assert!(long_text.contains(said) && !text.contains("are the start-up"), "{long_text}");
+    // A warm-up is asked from its first submission on.
+    let trace = run(800 * MS);
+    let a = Analysis::new(&trace, Window::whole(&trace));
+    let p = &a.phases[0];
+    assert!(p.phase.warm_up && p.phase.len_ns() > 790 * MS, "{:?}", p.phase);
+    assert!(p.phase.asked_ns() < 20 * MS, "{} of {}", p.phase.asked_ns(), p.phase.len_ns());
+}
+
+/// The first kernel's caller is at it for longer than its launch, until it waits for the device: the boundary is behind that, and no gap is
+/// cut by it.
+#[test]
+fn a_warm_up_ends_with_the_wait_behind_its_last_submission() {
+    let run = |late_ns: u64, wait_ns: u64| {
+        let mut r = Run::new(true);
+        r.call("cudaMalloc", Class::Alloc, 300 * MS);
+        // Not for the first time behind it: what comes next has nothing new about it.
+        let sync = r.f.func("cudaDeviceSynchronize", Layer::Runtime, Class::Sync);
+        r.f.call(r.at, 0, r.main, sync, 5_000);
+        r.at += 5_000;
+        r.launch(0, 400 * MS);
+        let launched_ns = r.at;
+        r.at += late_ns;
+        r.f.call(r.at, 0, r.main, sync, wait_ns);
+        r.at += wait_ns;
+        let waited_ns = r.at;
+        for _ in 0..500 {
+            r.at += 5 * MS;
+            r.launch(0, 10_000);
+        }
+        let trace = r.finish();
+        let a = Analysis::new(&trace, Window::whole(&trace));
+        let [warm_up, rest] = &a.phases[..] else { panic!("{} phases", a.phases.len()) };
+        assert!(warm_up.phase.warm_up && warm_up.phase.end_ns == rest.phase.start_ns);
+        assert!(rest.phase.gaps[0].start_ns >= rest.phase.start_ns, "no gap is cut");
+        let ends = |end_ns: u64| match end_ns {
+            ns if ns == launched_ns => "launch",
+            ns if ns == waited_ns => "wait",
+            _ => "?",
+        };
+        (ends(warm_up.phase.end_ns), ends(rest.phase.gaps[0].start_ns))
+    };
+    // As recorded on an H200: 0.27 ms up to the wait, which returned at once.
+    assert_eq!(run(270_000, 17_000), ("wait", "wait"));
+    assert_eq!(run(10_000, 17_000), ("wait", "wait"));
+    // Later nobody knows since when the device idles.
+    assert_eq!(run(2 * MS, 17_000), ("launch", "launch"));
+    // What keeps the device busy for longer belongs to the first step, which is as slow.
+    assert_eq!(run(10_000, 30 * MS), ("wait", "wait"));
+}

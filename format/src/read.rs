@@ -40,6 +40,8 @@ pub struct Damage {
     /// The header of the chunk that stood there, where it is whole: of the last chunk of a file that
     /// was cut.
     pub header: Option<ChunkHeader>,
+    /// Whether the file was cut off here, within the header of a chunk: nothing tells more of it than where a file ends between two.
+    pub is_cut: bool,
 }
 
 /// A column of a block, as the block's directory describes it.
@@ -188,7 +190,7 @@ impl Trace {
                     self.nameless.add_functions(ids_before.1..self.functions.len());
                     let len = chunk.header.span();
                     let problem = format!("{what}: {problem}");
-                    self.damage.push(Damage { offset, len, problem, header: Some(chunk.header) });
+                    self.damage.push(Damage { offset, len, problem, header: Some(chunk.header), is_cut: false });
                 }
                 Err(other) => return Err(other),
             }

@@ -24,6 +24,8 @@ pub struct Finding {
     pub also: Option<&'static str>,
     /// First and last instant that may be concerned.
     pub span_ns: Option<(u64, u64)>,
+    /// Whether the file was cut off here, and no more than that is known: it is no damage.
+    pub is_cut: bool,
 }
 
 /// What is not as it was written, as far as headers tell: parts that were found damaged when the file was opened, and chunks
@@ -66,6 +68,8 @@ impl Found<'_> {
             Some(h) => (Some(0), Some(needed_for(&h)), None),
             None if damage.offset == 0 => (Some(0), Some("which version of the format it is"), None),
             None if quoted => (Some(0), Some("the index; the file was scanned instead"), None),
+            // What came behind the last whole chunk is not known, not even whether it was a block.
+            None if damage.is_cut => (None, None, around.map(|(_, last_ns)| (last_ns, last_ns))),
             // Between the chunks: what stood there is gone with its header.
             None => (None, None, around),
         };
@@ -77,6 +81,7 @@ impl Found<'_> {
             rows,
             also,
             span_ns,
+            is_cut: damage.is_cut,
         });
     }
 
@@ -111,6 +116,7 @@ impl Found<'_> {
                     rows: None,
                     also: None,
                     span_ns: self.around(c.offset),
+                    is_cut: false,
                 });
             }
             expected = seq.wrapping_add(1);

@@ -52,7 +52,7 @@ pub mod wording;
 pub use event::Event;
 pub use findings::{Finding, chunk_name, findings};
 pub use hosts::{Host, Hosts, PageSizes, machine};
-pub use lost::{CUT_OFF, DAMAGED, Lost, UNKNOWN_KIND, cut_off, known_span, lost, of_host, was_recorded};
+pub use lost::{CUT_OFF, DAMAGED, Lost, Missing, UNKNOWN_KIND, cut_off, known_span, lost, of_host, was_recorded};
 pub use merge::{LostBlock, Merge, Row, misdated};
 pub use processes::{Process, ProcessId, Processes};
 pub use range::Range;

@@ -105,52 +105,104 @@ pub fn of_host(hosts: &Hosts, host: Option<usize>) -> String {
     label.map_or_else(String::new, |label| format!(" of {label}"))
 }
 
-/// What is missing from a trace: what its recorder says that it lost, what cannot be found in the file, what came behind the
-/// place where it was cut off, and `unread`, the blocks that turned out to be unreadable.
-#[must_use]
-pub fn lost(trace: &Trace, unread: &[LostBlock]) -> Vec<Lost> {
-    let mut out = Vec::new();
-    let hosts = Hosts::new(trace);
-    let trace_end_ns = known_span(trace).map_or(0, |(_, end_ns)| end_ns);
-    let end_of = |host: Option<usize>| match host.and_then(|host| hosts.get(host)) {
-        Some(host) => host.span_ns.1.min(trace_end_ns),
-        None => trace_end_ns,
-    };
-    let mut add = |what: &str, cause, count, cpu: u32, host: Option<usize>, (from_ns, to_ns): (u64, u64)| {
-        let host = host.filter(|_| hosts.are_several()).or_else(|| hosts.of_block(cpu));
+/// What is missing from a trace, as far as it tells before its blocks are read: what its recorder says that it lost, what cannot be found
+/// in the file, and what came behind the place where it was cut off. To work it out reads parts of the file: once is enough.
+#[derive(Debug, Clone, Default)]
+pub struct Missing {
+    hosts: Hosts,
+    parts: Vec<Lost>,
+    /// From which of them on what was cut off is told.
+    cut_from: usize,
+    trace_end_ns: u64,
+}
+
+/// Where events are missing, before anything is made of it.
+struct Place<'a> {
+    what: &'a str,
+    cause: &'static str,
+    count: Option<u64>,
+    cpu: u32,
+    host: Option<usize>,
+    span_ns: (u64, u64),
+}
+
+impl Missing {
+    /// What is missing from a trace.
+    #[must_use]
+    pub fn new(trace: &Trace) -> Self {
+        let hosts = Hosts::new(trace);
+        let trace_end_ns = known_span(trace).map_or(0, |(_, end_ns)| end_ns);
+        let mut this = Self { hosts, parts: Vec::new(), cut_from: 0, trace_end_ns };
+        for event in Merge::of(trace, |k| k == Kind::Loss) {
+            let Body::Loss(e) = event.body else { continue };
+            let cause = LOSS_CAUSES.iter().find(|(n, _)| *n == e.cause).map_or("unknown cause", |(_, name)| name);
+            // A number that no host has is none.
+            let host = e.of_host.and_then(|n| usize::try_from(n).ok()).filter(|&n| n < this.hosts.count());
+            let (what, count, span_ns) = (trace.string(e.probe), e.count, (event.ts_ns, e.to_ns));
+            this.parts.push(this.lost(trace, Place { what, cause, count, cpu: event.cpu, host, span_ns }));
+        }
+        for finding in findings(trace).into_iter().filter(|f| f.rows != Some(0) && !f.is_cut) {
+            let header = finding.block.filter(|h| h.chunk_type == CHUNK_BLOCK);
+            let what = header.map_or(UNKNOWN_KIND, |h| trace.kind_name(h.kind));
+            let span_ns = finding.span_ns.or(known_span(trace)).unwrap_or_default();
+            let (count, cpu) = (finding.rows, header.map_or(NO_CPU, |h| h.cpu));
+            this.parts.push(this.lost(trace, Place { what, cause: DAMAGED, count, cpu, host: None, span_ns }));
+        }
+        this.cut_from = this.parts.len();
+        if !trace.complete() && trace.events_written().is_none() {
+            let cut = |what, host, span_ns| Place { what, cause: CUT_OFF, count: None, cpu: NO_CPU, host, span_ns };
+            for (kind, host, last_ns) in cut_short(trace, &this.hosts) {
+                let end_ns = this.end_of(host);
+                if end_ns.saturating_sub(last_ns) >= SHORT_NS {
+                    let place = cut(trace.kind_name(kind as u16), host, (last_ns.saturating_add(1), end_ns));
+                    this.parts.push(this.lost(trace, place));
+                }
+            }
+            // What came after the last whole block is not known, not even whether anything did.
+            this.parts.push(this.lost(trace, cut(UNKNOWN_KIND, None, (trace_end_ns, trace_end_ns))));
+        }
+        this
+    }
+
+    /// The same with blocks that turned out to be unreadable.
+    #[must_use]
+    pub fn with(&self, trace: &Trace, unread: &[LostBlock]) -> Vec<Lost> {
+        let (told, cut) = self.parts.split_at(self.cut_from);
+        let unread = unread.iter().map(|block| {
+            let h = &block.entry.header;
+            let (what, count, span_ns) = (trace.kind_name(h.kind), Some(u64::from(h.rows)), (h.ts_min, h.ts_max));
+            self.lost(trace, Place { what, cause: DAMAGED, count, cpu: h.cpu, host: None, span_ns })
+        });
+        told.iter().cloned().chain(unread).chain(cut.iter().cloned()).collect()
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn parts(&self) -> &[Lost] {
+        &self.parts
+    }
+
+    fn end_of(&self, host: Option<usize>) -> u64 {
+        match host.and_then(|host| self.hosts.get(host)) {
+            Some(host) => host.span_ns.1.min(self.trace_end_ns),
+            None => self.trace_end_ns,
+        }
+    }
+
+    fn lost(&self, trace: &Trace, place: Place) -> Lost {
+        let Place { what, cause, count, cpu, host, span_ns: (from_ns, to_ns) } = place;
+        let host = host.filter(|_| self.hosts.are_several()).or_else(|| self.hosts.of_block(cpu));
         let cpu = Some(cpu).filter(|&cpu| cpu != NO_CPU && cpu != CPU_SEVERAL);
         // What begins with the last event hides none.
-        let hides = count != Some(0) && from_ns < end_of(host) && hides(trace, what);
-        out.push(Lost { what: what.to_owned(), cause, count, cpu, host, from_ns, to_ns: to_ns.max(from_ns), hides });
-    };
-    for event in Merge::of(trace, |k| k == Kind::Loss) {
-        let Body::Loss(e) = event.body else { continue };
-        let cause = LOSS_CAUSES.iter().find(|(n, _)| *n == e.cause).map_or("unknown cause", |(_, name)| name);
-        // A number that no host has is none.
-        let host = e.of_host.and_then(|n| usize::try_from(n).ok()).filter(|&n| n < hosts.count());
-        add(trace.string(e.probe), cause, e.count, event.cpu, host, (event.ts_ns, e.to_ns));
+        let hides = count != Some(0) && from_ns < self.end_of(host) && hides(trace, what);
+        Lost { what: what.to_owned(), cause, count, cpu, host, from_ns, to_ns: to_ns.max(from_ns), hides }
     }
-    for finding in findings(trace).into_iter().filter(|f| f.rows != Some(0)) {
-        let header = finding.block.filter(|h| h.chunk_type == CHUNK_BLOCK);
-        let what = header.map_or(UNKNOWN_KIND, |h| trace.kind_name(h.kind));
-        let span_ns = finding.span_ns.or(known_span(trace)).unwrap_or_default();
-        add(what, DAMAGED, finding.rows, header.map_or(NO_CPU, |h| h.cpu), None, span_ns);
-    }
-    for block in unread {
-        let h = &block.entry.header;
-        add(trace.kind_name(h.kind), DAMAGED, Some(u64::from(h.rows)), h.cpu, None, (h.ts_min, h.ts_max));
-    }
-    if !trace.complete() && trace.events_written().is_none() {
-        for (kind, host, last_ns) in cut_short(trace, &hosts) {
-            let end_ns = end_of(host);
-            if end_ns.saturating_sub(last_ns) >= SHORT_NS {
-                add(trace.kind_name(kind as u16), CUT_OFF, None, NO_CPU, host, (last_ns.saturating_add(1), end_ns));
-            }
-        }
-        // What came after the last whole block is not known, not even whether anything did.
-        add(UNKNOWN_KIND, CUT_OFF, None, NO_CPU, None, (trace_end_ns, trace_end_ns));
-    }
-    out
+}
+
+/// What is missing from a trace of which `unread` are the blocks that turned out to be unreadable.
+#[must_use]
+pub fn lost(trace: &Trace, unread: &[LostBlock]) -> Vec<Lost> {
+    Missing::new(trace).with(trace, unread)
 }
 
 /// Whether events of a kind were recorded, of a trace that lacks `lost`: it has them, readable or not, or says that it lost some.
@@ -268,5 +320,63 @@ mod tests {
         assert!(of("sched_switch").hides_states(&cut) && of("sched_switch").count.is_none());
         // Behind the last event nothing is hidden that anybody could see.
         assert!(all.iter().any(|l| l.what == UNKNOWN_KIND && !l.hides && l.from_ns == end_ns));
+    }
+
+    /// A file that ends within the header of a chunk tells no more, and no less, than one that ends between two.
+    #[test]
+    fn a_cut_within_a_header_is_a_cut_between_two_chunks() {
+        const MS: u64 = 1_000_000;
+        let mut f = Fixture::with_rows(4);
+        let task = f.task(1, 1);
+        for i in 0..40 {
+            f.switch(i * MS, 0, TaskId(0), 1, task);
+            f.waking(i * MS, 0, task, task, 0);
+        }
+        let bytes = f.into_bytes();
+        let dir = tempfile::tempdir().unwrap();
+        let cut = |len: usize| {
+            let path = dir.path().join(format!("{len}.igt"));
+            std::fs::write(&path, &bytes[..len]).unwrap();
+            Trace::open(&path).unwrap()
+        };
+        let offset = |entry: &ingero_format::IndexEntry| usize::try_from(entry.offset).unwrap();
+        let whole = cut(bytes.len());
+        let blocks: Vec<usize> = whole.blocks().iter().map(offset).collect();
+        assert!(blocks.len() > 10);
+        for &at in &blocks[3..] {
+            let clean = cut(at);
+            assert!(clean.damage().is_empty());
+            for more in 1..56 {
+                let ragged = cut(at + more);
+                assert_eq!(lost(&ragged, &[]), lost(&clean, &[]), "{more} bytes behind {at:#x}");
+                let found = findings(&ragged);
+                assert!(found.len() == 1 && found[0].is_cut && found[0].rows.is_none(), "{found:?}");
+            }
+            // What is no begin of a header is damage, and hides what it may have been.
+            let path = dir.path().join("garbage.igt");
+            std::fs::write(&path, [&bytes[..at], &[7; 20]].concat()).unwrap();
+            let garbage = Trace::open(&path).unwrap();
+            assert!(lost(&garbage, &[]).iter().any(|l| l.cause == DAMAGED));
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_worked_out_once_for_whatever_turns_out_to_be_unreadable() {
+        let mut f = Fixture::with_rows(4);
+        let task = f.task(1, 1);
+        (0..40).for_each(|i| f.switch(i, 0, TaskId(0), 1, task));
+        let trace = f.finish();
+        let unread =
+            |at: usize| LostBlock { entry: trace.blocks()[at], error: ingero_format::Error::NotIgt(String::new()) };
+        let missing = Missing::new(&trace);
+        assert_eq!(missing.parts(), []);
+        for blocks in [vec![], vec![unread(0)], vec![unread(2), unread(1)]] {
+            let told = missing.with(&trace, &blocks);
+            assert_eq!(told.len(), blocks.len());
+            for (lost, block) in told.iter().zip(&blocks) {
+                let h = &block.entry.header;
+                assert_eq!((lost.cause, lost.from_ns, lost.to_ns), (DAMAGED, h.ts_min, h.ts_max));
+            }
+        }
     }
 }

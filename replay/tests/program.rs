@@ -433,6 +433,12 @@ fn a_cut_file_shows_what_is_whole_and_says_so() {
         let note = ran.failed(status);
         assert!(note.contains("cut off before its end") || note.contains("not complete"), "{note}");
         assert!(!ran.out.is_empty(), "{command}");
+        // Within a header nothing shows what stood there.
+        assert!(!note.contains("damaged") && !ran.out.contains("damage at"), "{command}: {note} {}", ran.out);
+        if command == "verify" {
+            assert!(ran.out.starts_with("cut off at ") && ran.out.contains("within a chunk header"), "{}", ran.out);
+            assert!(ran.out.contains("lost: an unknown number of events behind the last one, at "), "{}", ran.out);
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! What the contract may leave open is open here: a source that cannot know a figure has null.
 
+pub(crate) use ingero_analyze::report::{Behind, OffCpu, Op, PageAllocs, Range};
+pub(crate) use ingero_analyze::{AtLeast, Busy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,11 @@ pub(crate) struct Figures {
     pub(crate) caveats: Vec<String>,
 }
 
+/// What to put before a figure.
+pub(crate) fn least(at_least: bool) -> &'static str {
+    if at_least { "at least " } else { "" }
+}
+
 /// The recording as a whole.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 pub(crate) struct TraceHead {
@@ -44,33 +51,6 @@ pub(crate) struct TraceHead {
     pub(crate) kernel: Option<String>,
     /// CPUs of the machine.
     pub(crate) cpus: Option<u64>,
-}
-
-/// A range, in nanoseconds from the recording's start.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-pub(crate) struct Range {
-    /// First instant.
-    pub(crate) from_ns: u64,
-    /// End.
-    pub(crate) to_ns: u64,
-}
-
-/// Which figures of processes are the least that there was, since events are missing in the range that they rest on.
-#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
-pub(crate) struct AtLeast {
-    /// Context switches, times on and off the CPUs and what they divide into, of calls too.
-    pub(crate) states: bool,
-    /// Counts and times of calls; percentiles and means are of the calls that were seen.
-    pub(crate) calls: bool,
-    /// Pages.
-    pub(crate) page_allocs: bool,
-}
-
-impl AtLeast {
-    /// What to put before a figure.
-    pub(crate) fn words(at_least: bool) -> &'static str {
-        if at_least { "at least " } else { "" }
-    }
 }
 
 /// A stretch of one behaviour of one process.
@@ -109,20 +89,6 @@ pub(crate) struct Phase {
     /// How busy the GPU was by its own count; null where that is not known.
     #[serde(default)]
     pub(crate) busy: Option<Busy>,
-}
-
-/// How busy a GPU was by its driver's count, which the recorder asked for once a second. It is longer than it was fed where work was
-/// queued; from 90 percent on no incident counts more than the time in which it was idle.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-pub(crate) struct Busy {
-    /// Share of the sampled time in which a kernel ran.
-    pub(crate) percent: u64,
-    /// Samples in the phase.
-    pub(crate) samples: u64,
-    /// GPUs of the host that work for anybody; it is said of the least busy one.
-    pub(crate) devices: u64,
-    /// For so long no kernel ran in the phase, about.
-    pub(crate) idle_ns: u64,
 }
 
 /// What the main thread of a process did in a phase in which nothing was asked of a GPU.
@@ -206,87 +172,6 @@ pub(crate) struct Process {
     /// Command line: data from the recording.
     #[serde(default)]
     pub(crate) args: Option<String>,
-}
-
-/// Closed stays off the CPUs, of all threads of a process.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-pub(crate) struct OffCpu {
-    /// How many.
-    pub(crate) count: Option<u64>,
-    /// How long in all, added up over the threads.
-    pub(crate) sum_ns: Option<u64>,
-    /// The longest.
-    pub(crate) max_ns: Option<u64>,
-    /// Of the sum: a thread could have run and had no CPU.
-    pub(crate) runnable_ns: Option<u64>,
-    /// Of that: another CPU was idle that it was not allowed to use.
-    #[serde(default)]
-    pub(crate) squeezed_ns: Option<u64>,
-    /// Held back by a CPU quota.
-    pub(crate) throttled_ns: Option<u64>,
-    /// Waited for something else.
-    pub(crate) blocked_ns: Option<u64>,
-    /// Stays that began before the range or run past its end: at least so long.
-    pub(crate) unfinished_ns: Option<u64>,
-}
-
-/// Who held a CPU.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-pub(crate) struct Behind {
-    /// Process.
-    pub(crate) pid: u32,
-    /// Name: data from the recording.
-    pub(crate) name: String,
-    /// For how long.
-    pub(crate) ns: u64,
-}
-
-/// Pages of memory.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-pub(crate) struct PageAllocs {
-    /// Allocations.
-    pub(crate) count: Option<u64>,
-    /// Bytes.
-    pub(crate) bytes: Option<u64>,
-}
-
-/// Calls of one function by one process. Percentiles are exact (nearest rank).
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-pub(crate) struct Op {
-    /// runtime, driver, graph or nccl. A runtime call contains the driver call that it makes.
-    pub(crate) layer: String,
-    /// Function.
-    pub(crate) name: String,
-    /// Calls that returned.
-    pub(crate) count: Option<u64>,
-    /// Calls that never returned.
-    pub(crate) unreturned: Option<u64>,
-    /// Calls with a result other than 0.
-    pub(crate) errors: Option<u64>,
-    /// Bytes asked for or copied.
-    pub(crate) bytes: Option<u64>,
-    /// Time in all.
-    pub(crate) sum_ns: Option<u64>,
-    /// Time outside of calls within them.
-    pub(crate) self_ns: Option<u64>,
-    /// Mean.
-    pub(crate) mean_ns: Option<u64>,
-    /// Median.
-    pub(crate) p50_ns: Option<u64>,
-    /// 95th percentile.
-    pub(crate) p95_ns: Option<u64>,
-    /// 99th percentile.
-    pub(crate) p99_ns: Option<u64>,
-    /// The longest.
-    pub(crate) max_ns: Option<u64>,
-    /// Of the time: the thread ran.
-    pub(crate) running_ns: Option<u64>,
-    /// Could have run and had no CPU.
-    pub(crate) runnable_ns: Option<u64>,
-    /// Was held back by a CPU quota.
-    pub(crate) throttled_ns: Option<u64>,
-    /// Was blocked.
-    pub(crate) blocked_ns: Option<u64>,
 }
 
 /// One cause of lost time, of one process in one phase.
@@ -407,7 +292,7 @@ impl Figures {
         let uncounted = self.losses.iter().any(|l| l.uncounted);
         match self.trace.lost_events {
             Some(0) => None,
-            Some(n) => Some(format!("{}{}", AtLeast::words(uncounted), ingero_analyze::report::count(n))),
+            Some(n) => Some(format!("{}{}", least(uncounted), ingero_analyze::report::count(n))),
             None => Some("an unknown number".to_owned()),
         }
     }

@@ -11,6 +11,11 @@ const MS: u64 = 1_000_000;
 
 /// Twenty launches of one thread, in blocks of a few rows.
 fn recording(lost: bool) -> Vec<u8> {
+    lacking(lost.then_some("sched_switch"))
+}
+
+/// The same with a loss of this.
+fn lacking(lost: Option<&str>) -> Vec<u8> {
     let mut f = Fixture::with_rows(4);
     let main = f.task(41, 41);
     let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
@@ -19,8 +24,8 @@ fn recording(lost: bool) -> Vec<u8> {
         f.call(MS + i * 20 * MS, 0, main, launch, 10_000);
     }
     f.switch(900 * MS, 0, main, 1, TaskId(0));
-    if lost {
-        let probe = f.writer().string("sched_switch");
+    if let Some(lost) = lost {
+        let probe = f.writer().string(lost);
         f.push(205 * MS, NO_CPU, Loss { to_ns: 206 * MS, probe, cause: 0, count: Some(5), of_host: None });
     }
     f.into_bytes()
@@ -64,6 +69,35 @@ fn every_answer_tells_of_losses() {
         let mut told = caveats.as_array().unwrap().iter().map(|caveat| caveat.as_str().unwrap());
         assert!(told.any(|caveat| caveat.starts_with(note)), "{tool}: {caveats}");
     }
+}
+
+/// Switches and times on the CPUs hang on no wake: where wakes alone are lost, they are exact.
+#[test]
+fn what_hangs_on_no_wake_is_no_least_where_wakes_are_lost() {
+    let told = |lost| {
+        let answers = answers(&lacking(lost));
+        let of = |tool: &str| answers.iter().find(|(name, ..)| *name == tool).unwrap().1.clone();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run.igt");
+        std::fs::write(&path, lacking(lost)).unwrap();
+        let shelf = Shelf::new(vec![path]).unwrap();
+        let answer = tools::call(&shelf, "get_per_process_breakdown", json!({})).unwrap();
+        let at_least = answer.structured["processes"][0]["at_least"].clone();
+        (of("get_per_process_breakdown"), of("get_trace_stats"), at_least)
+    };
+    let (process, stats, at_least) = told(Some("sched_waking"));
+    assert!(
+        process.contains("on CPU 900 ms; off CPU at least 0 times") && process.contains("  1 context switches"),
+        "{process}"
+    );
+    assert!(stats.contains("; ran 200 us, waited for a CPU at least 0"), "{stats}");
+    assert_eq!(at_least, json!({"states": true, "switches": false, "calls": false, "page_allocs": false}));
+    let (process, stats, at_least) = told(Some("sched_switch"));
+    assert!(process.contains("on CPU at least ") && process.contains("  at least 1 context switches"), "{process}");
+    assert!(stats.contains("; ran at least "), "{stats}");
+    assert_eq!(at_least, json!({"states": true, "switches": true, "calls": false, "page_allocs": false}));
+    let (process, stats, _) = told(None);
+    assert!(!process.contains("at least") && !stats.contains("at least"), "{process} {stats}");
 }
 
 #[test]
@@ -213,10 +247,15 @@ fn where_wakes_are_lost_no_split_is_told_as_exact() {
 
 #[test]
 fn figures_say_that_they_are_the_least_where_they_are() {
-    for (lost, least) in [("page_fault_user", false), ("sched_waking", true), ("sched_switch", true)] {
+    // What a thread ran hangs on no wake.
+    for (lost, least, least_on) in
+        [("page_fault_user", false, false), ("sched_waking", true, false), ("sched_switch", true, true)]
+    {
         let (structured, text) = answer(&sleeper(lost), "get_per_process_breakdown", json!({}));
         assert_eq!(structured["at_least"]["states"], least, "{lost}");
-        assert_eq!(text.contains("on CPU at least 201 ms"), least, "{lost}: {text}");
+        assert_eq!(structured["at_least"]["switches"], least_on, "{lost}");
+        assert_eq!(text.contains("on CPU at least 201 ms"), least_on, "{lost}: {text}");
+        assert_eq!(text.contains("on CPU 201 ms"), !least_on, "{lost}: {text}");
         assert_eq!(text.contains("blocked at least "), least, "{lost}: {text}");
         assert!(text.starts_with("Recording \"run.igt\", all of its 900 ms; LOST: 5 events, see"), "{text}");
     }

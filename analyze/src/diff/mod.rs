@@ -14,8 +14,8 @@ use ingero_format::catalog::{Class, Layer};
 use ingero_replay::ProcessId;
 use serde::Serialize;
 
-use crate::Analysis;
 use crate::report::duration;
+use crate::{Analysis, Busy, PhaseFigures};
 pub use words::{markdown, text};
 
 /// Changes below this share of the time, or of the time per submission, are none.
@@ -48,6 +48,10 @@ pub struct Feed {
     pub gaps_ns: Option<u64>,
     /// Share of the time in which the GPU was fed.
     pub fed: Option<f64>,
+    /// Whether that is the most that it may have been: time was lost that counts as fed.
+    pub fed_at_most: bool,
+    /// How busy the GPU was by its own count, where that is known of nine tenths of the time.
+    pub busy: Option<Busy>,
     /// Submissions in it.
     pub submissions: Option<u64>,
     /// Wall time for one.
@@ -68,10 +72,12 @@ pub struct Side {
     /// How GPUs were fed.
     #[serde(flatten)]
     pub feed: Feed,
-    /// Whether the recording is a sample.
+    /// Whether the recording is a sample, or that of any of its hosts.
     pub sampled: bool,
     /// Roles that feed a GPU in this run alone.
     pub alone: Vec<String>,
+    /// Roles of which this recording has a sample: on a host whose source kept no more. They are not compared as far as they are.
+    pub sampled_roles: Vec<String>,
     /// What this recording cannot show.
     pub caveats: Vec<String>,
 }
@@ -168,11 +174,11 @@ impl Diff {
     /// Compares two analyses.
     #[must_use]
     pub fn new(before: &Analysis, after: &Analysis) -> Self {
-        let common: BTreeSet<&str> = feeding(before).intersection(&feeding(after)).copied().collect();
-        let (a, b) = (side(before, &common), side(after, &common));
         // Half of a comparison would be a claim: with a sample there is none.
-        let known: Vec<&str> = common.into_iter().filter(|_| !a.sampled && !b.sampled).collect();
-        let feeds = known.into_iter().map(|name| (name, feed(before, |n| n == name), feed(after, |n| n == name)));
+        let [told, told_after] = [before, after].map(|a| feeding(a, |p| p.phase.sample.is_none()));
+        let common: BTreeSet<&str> = told.intersection(&told_after).copied().collect();
+        let (a, b) = (side(before, after, &common), side(after, before, &common));
+        let feeds = common.into_iter().map(|name| (name, feed(before, |n| n == name), feed(after, |n| n == name)));
         let feeds: Vec<(&str, Feed, Feed)> = feeds.collect();
         let causes = causes(before, after, &feeds);
         let role = |(name, x, y): (&str, Feed, Feed)| {
@@ -200,29 +206,64 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// The names of the processes that feed a GPU.
-fn feeding<'a>(a: &'a Analysis) -> BTreeSet<&'a str> {
-    let phases = a.phases.iter().filter(|p| !p.phase.warm_up && p.phase.submissions > 0);
+/// The names of the processes that feed a GPU in phases of this sort.
+fn feeding<'a>(a: &'a Analysis, of: impl Fn(&PhaseFigures) -> bool) -> BTreeSet<&'a str> {
+    let phases = a.phases.iter().filter(|p| feeds(p) && of(p));
     phases.map(|p| a.name(p.phase.process)).collect()
 }
 
-fn side(a: &Analysis, common: &BTreeSet<&str>) -> Side {
-    let alone = feeding(a).difference(common).map(|&name| name.to_owned()).collect();
+/// The same of those of which the source kept a sample, warm-up or not: a sample may have no more than one round.
+fn feeding_a_sample<'a>(a: &'a Analysis) -> BTreeSet<&'a str> {
+    let phases = a.phases.iter().filter(|p| p.phase.sample.is_some() && p.phase.submissions > 0);
+    phases.map(|p| a.name(p.phase.process)).collect()
+}
+
+/// Whether a GPU is fed in a phase, as far as that is compared.
+fn feeds(p: &PhaseFigures) -> bool {
+    !p.phase.warm_up && p.phase.submissions > 0
+}
+
+fn side(a: &Analysis, other: &Analysis, common: &BTreeSet<&str>) -> Side {
+    let [sampled, in_other] = [a, other].map(feeding_a_sample);
+    let owned = |name: &&str| (*name).to_owned();
+    let alone = feeding(a, |_| true);
+    let alone = alone.iter().filter(|name| !common.contains(**name) && !sampled.contains(**name));
+    let alone = alone.filter(|name| !in_other.contains(**name)).map(owned).collect();
     let feed = feed(a, |name| common.is_empty() || common.contains(name));
-    Side { file: a.trace.path().to_owned(), feed, sampled: a.sampled(), alone, caveats: a.caveats() }
+    let sampled_roles = sampled.iter().map(owned).collect();
+    Side { file: a.trace.path().to_owned(), feed, sampled: a.sampled(), alone, sampled_roles, caveats: a.caveats() }
+}
+
+/// How busy the GPU was in so much time of these phases, where that is known of nine tenths of it.
+fn busy<'a>(phases: impl Iterator<Item = &'a PhaseFigures>, wall_ns: u64) -> Option<Busy> {
+    let (mut known_ns, mut busy_ns) = (0_u64, 0_u128);
+    let mut all = Busy { samples: 0, devices: 0, percent: 0, idle_ns: 0 };
+    for (p, busy) in phases.filter_map(|p| Some((p, p.busy?))) {
+        known_ns = known_ns.saturating_add(p.phase.len_ns());
+        busy_ns += u128::from(p.phase.len_ns()) * u128::from(busy.percent);
+        all.samples = all.samples.saturating_add(busy.samples);
+        all.devices = all.devices.max(busy.devices);
+        all.idle_ns = all.idle_ns.saturating_add(busy.idle_ns);
+    }
+    let percent = u64::try_from(busy_ns.checked_div(u128::from(known_ns))?).unwrap_or(100);
+    // What no sample tells of counts as idle, as it does within a phase.
+    let idle_ns = all.idle_ns.saturating_add(wall_ns.saturating_sub(known_ns));
+    (u128::from(known_ns) * 10 >= u128::from(wall_ns) * 9).then_some(Busy { percent, idle_ns, ..all })
 }
 
 fn feed(a: &Analysis, wanted: impl Fn(&str) -> bool) -> Feed {
-    let of = |p: &&crate::PhaseFigures| !p.phase.warm_up && p.phase.submissions > 0 && wanted(a.name(p.phase.process));
-    let phases = || a.phases.iter().filter(of);
+    // Of several hosts those count whose sources kept all events, where there are any.
+    let all_sampled = a.sampled.all();
+    let counts = |id: ProcessId| (all_sampled || !a.sampled_of(id)) && wanted(a.name(id));
+    let phases = || a.phases.iter().filter(|p| feeds(p) && counts(p.phase.process));
     let wall_ns = crate::sum(phases().map(|p| p.phase.len_ns()));
-    let known = |n: u64| (!a.sampled()).then_some(n);
+    let known = |n: u64| (!all_sampled).then_some(n);
     let submissions = known(crate::sum(phases().map(|p| p.phase.submissions)));
     let asked_ns = crate::sum(phases().map(|p| p.phase.asked_ns()));
     // Where events were lost in all of it, gaps are not none but unknown.
-    let unclaimed = wall_ns > 0 && phases().all(crate::PhaseFigures::is_unclaimed);
+    let unclaimed = wall_ns > 0 && phases().all(PhaseFigures::is_unclaimed);
     let gaps_ns = known(crate::sum(phases().map(|p| p.phase.gaps_ns()))).filter(|_| !unclaimed);
-    let incidents = a.incidents.iter().filter(|i| wanted(a.name(i.process)));
+    let incidents = a.incidents.iter().filter(|i| counts(i.process));
     let waits = known(crate::sum(phases().map(|p| p.waits.count)));
     let ids: BTreeSet<ProcessId> = phases().map(|p| p.phase.process).collect();
     let launches = |of: &dyn Fn(Layer) -> bool| {
@@ -235,6 +276,8 @@ fn feed(a: &Analysis, wanted: impl Fn(&str) -> bool) -> Feed {
         wall_ns,
         gaps_ns,
         fed: gaps_ns.and_then(|gaps_ns| ratio(asked_ns.saturating_sub(gaps_ns), asked_ns)),
+        fed_at_most: phases().any(|p| a.fed_at_most(p)),
+        busy: busy(phases(), wall_ns),
         submissions,
         ns_per_submission: submissions.and_then(|n| wall_ns.checked_div(n)),
         graphs,
@@ -259,7 +302,8 @@ fn causes(before: &Analysis, after: &Analysis, roles: &[(&str, Feed, Feed)]) -> 
     let mut found: BTreeMap<(&str, &'static str), (&'static str, [Lost; 2])> = BTreeMap::new();
     for (run, analysis) in [before, after].into_iter().enumerate() {
         // What is too small to be told of one run is what is left of a cause of the other.
-        for i in analysis.incidents.iter().chain(&analysis.minor) {
+        let all = analysis.incidents.iter().chain(&analysis.minor);
+        for i in all.filter(|i| !analysis.sampled_of(i.process)) {
             let key = (analysis.name(i.process), i.kind);
             let (_, lost) = found.entry(key).or_insert((i.cause, [Lost::default(); 2]));
             if let Some(lost) = lost.get_mut(run) {
@@ -313,10 +357,14 @@ fn pace(a: &Feed, b: &Feed) -> Option<(&'static str, u64, u64)> {
 fn outcome(a: &Feed, b: &Feed) -> Outcome {
     let (Some(fed_a), Some(fed_b)) = (a.fed, b.fed) else { return Outcome::Unknown };
     let pace = pace(a, b).and_then(|(_, before, after)| ratio(after, before)).map_or(0.0, |ratio| ratio - 1.0);
-    // The pace is what counts; how well the GPU is fed decides where it hardly changed.
+    // The pace is what counts; how well the GPU is fed decides where it hardly changed. What is no more than a bound decides nothing, nor
+    // does what the host did beside a device that had work queued in both.
+    let queued = |feed: &Feed| feed.busy.is_some_and(|busy| busy.idle_beside_queue_ns().is_some());
+    let says_nothing = a.fed_at_most || b.fed_at_most || (queued(a) && queued(b));
     match (pace, fed_b - fed_a) {
         (pace, _) if pace <= -CHANGE => Outcome::Better,
         (pace, _) if pace >= CHANGE => Outcome::Worse,
+        _ if says_nothing => Outcome::Same,
         (_, fed) if fed >= CHANGE => Outcome::Better,
         (_, fed) if fed <= -CHANGE => Outcome::Worse,
         _ => Outcome::Same,
@@ -329,7 +377,7 @@ fn percent(share: f64) -> String {
 
 /// What became of all roles, and one line that says so.
 fn overall(a: &Side, b: &Side, roles: &[RoleChange]) -> (Outcome, String) {
-    if let Some(side) = [a, b].into_iter().find(|side| side.sampled) {
+    if let Some(side) = [a, b].into_iter().find(|side| side.feed.submissions.is_none()) {
         let file = crate::printable(&side.file);
         let why = "is a sample, which does not tell how its GPU was fed";
         return (Outcome::Unknown, format!("nothing can be compared: {file} {why}"));
@@ -338,6 +386,9 @@ fn overall(a: &Side, b: &Side, roles: &[RoleChange]) -> (Outcome, String) {
         let file = crate::printable(&side.file);
         // Something was submitted, and no time of it is claimed.
         let why = match side.feed.submissions {
+            _ if !side.sampled_roles.is_empty() => {
+                "has no more than a sample of what feeds a GPU, which does not tell how that was fed"
+            }
             Some(n) if n > 0 => "lost events in all its time, and does not tell how its GPU was fed",
             _ => "shows no GPU being fed",
         };
@@ -356,6 +407,11 @@ fn overall(a: &Side, b: &Side, roles: &[RoleChange]) -> (Outcome, String) {
         [] => {
             let (x, y) = (names(&a.alone), names(&b.alone));
             let why = "no process of one name feeds a GPU in both";
+            let [x, y] = [(x, a), (y, b)].map(|(alone, side)| match side.sampled_roles.is_empty() {
+                true => alone,
+                false if alone.is_empty() => format!("a sample of {}", names(&side.sampled_roles)),
+                false => format!("{alone} and a sample of {}", names(&side.sampled_roles)),
+            });
             return (outcome, format!("nothing can be compared: {why}, before it is {x}, after {y}"));
         }
         [one] => one.verdict.clone(),
@@ -368,6 +424,10 @@ fn overall(a: &Side, b: &Side, roles: &[RoleChange]) -> (Outcome, String) {
     for (when, side) in [("before", a), ("after", b)].into_iter().filter(|(_, side)| !side.alone.is_empty()) {
         verdict += &format!("; not compared, since it is only {when}: {}", names(&side.alone));
     }
+    for (when, side) in [("before", a), ("after", b)].into_iter().filter(|(_, side)| !side.sampled_roles.is_empty()) {
+        let why = format!("since its source kept a sample {when}");
+        verdict += &format!("; not compared, {why}: {}", names(&side.sampled_roles));
+    }
     (outcome, verdict)
 }
 
@@ -379,6 +439,14 @@ fn head(outcome: Outcome) -> &'static str {
         Outcome::Same => "no difference",
         Outcome::Unknown => "unknown",
     }
+}
+
+/// How well a GPU was fed, as a sentence has it: `83 %`, `at most 83 %`, `20 % (and busy 97 %)`.
+fn fed(feed: &Feed, share: f64) -> String {
+    let most = if feed.fed_at_most { "at most " } else { "" };
+    let busy = feed.busy.filter(|busy| busy.is_beyond(share));
+    let busy = busy.map_or(String::new(), |busy| format!(" (and busy {} %)", busy.percent));
+    format!("{most}{}{busy}", percent(share))
 }
 
 /// What became of one role; its cause with the largest change.
@@ -394,8 +462,8 @@ fn verdict(outcome: Outcome, a: &Feed, b: &Feed, cause: Option<&CauseChange>) ->
         // That what is hardly there is even less says nothing.
         let share = |at_most, share| crate::report::most(at_most && share >= LEAST, &percent(share));
         let (x, y) = (share(c.before_at_most, c.before_share), share(c.after_at_most, c.after_share));
-        let fed = |fed_ns, ns| crate::report::matters(fed_ns, ns);
-        let fed = if fed(c.before_fed_ns, c.before_ns) || fed(c.after_fed_ns, c.after_ns) {
+        let matters = crate::report::matters;
+        let fed = if matters(c.before_fed_ns, c.before_ns) || matters(c.after_fed_ns, c.after_ns) {
             ", some of it counted as fed"
         } else {
             ""
@@ -407,7 +475,7 @@ fn verdict(outcome: Outcome, a: &Feed, b: &Feed, cause: Option<&CauseChange>) ->
         }
     });
     let gone = gone.unwrap_or_default();
-    format!("{head}: GPU fed {} of the time after {} before{pace}{gone}", percent(fed_b), percent(fed_a))
+    format!("{head}: GPU fed {} of the time after {} before{pace}{gone}", fed(b, fed_b), fed(a, fed_a))
 }
 
 fn ops(before: &Analysis, after: &Analysis) -> Vec<OpChange> {
@@ -456,239 +524,4 @@ fn role(a: &Analysis, id: ProcessId) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use ingero_format::catalog::TaskId;
-    use ingero_replay::Window;
-    use ingero_replay::fixture::Fixture;
-
-    const MS: u64 = 1_000_000;
-
-    /// A launch each 20 ms; between them the main thread runs for this long and sleeps otherwise.
-    fn run(pid: u32, busy_ms: u64, period_ms: u64) -> ingero_format::Trace {
-        fixture(pid, None, busy_ms, period_ms).finish()
-    }
-
-    fn fixture(pid: u32, name: Option<&str>, busy_ms: u64, period_ms: u64) -> Fixture {
-        let mut f = Fixture::new();
-        runs(&mut f, (0, pid), name, busy_ms, period_ms);
-        f
-    }
-
-    fn runs(f: &mut Fixture, (cpu, pid): (u32, u32), name: Option<&str>, busy_ms: u64, period_ms: u64) {
-        let main = f.task(pid, pid);
-        if let Some(name) = name {
-            let name = f.writer().string(name);
-            f.push(0, 0, ingero_format::catalog::Name { task: main, name, source: 0 });
-        }
-        let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
-        let sync = f.func("cudaStreamSynchronize", Layer::Runtime, Class::Sync);
-        f.switch(0, cpu, TaskId(0), 0, main);
-        for i in 0..20 {
-            let at = MS + i * period_ms * MS;
-            f.call(at, cpu, main, launch, 10_000);
-            f.call(at + 20_000, cpu, main, sync, (period_ms - busy_ms) * MS);
-        }
-        f.switch(900 * MS, cpu, main, 1, TaskId(0));
-    }
-
-    fn diff(a: &ingero_format::Trace, b: &ingero_format::Trace) -> Diff {
-        Diff::new(&Analysis::new(a, Window::whole(a)), &Analysis::new(b, Window::whole(b)))
-    }
-
-    #[test]
-    fn a_fix_is_better_its_undoing_worse_and_the_same_run_the_same() {
-        let (slow, fast) = (run(10, 18, 20), run(77, 1, 3));
-        let d = diff(&slow, &fast);
-        assert_eq!(d.outcome, Outcome::Better);
-        assert!(d.verdict.starts_with("better: GPU fed "), "{}", d.verdict);
-        // Matched by role, though the ids differ.
-        assert_eq!(d.causes.len(), 1, "{:?}", d.causes);
-        assert!(d.causes[0].before_share > 0.8 && d.causes[0].after_share < 0.4, "{:?}", d.causes);
-        assert_eq!(d.ops.len(), 2);
-        assert!(d.ops.iter().all(|op| op.before.is_some() && op.after.is_some()));
-        assert_eq!(diff(&fast, &slow).outcome, Outcome::Worse);
-        let same = diff(&slow, &slow);
-        assert_eq!(same.outcome, Outcome::Same);
-        assert!(same.verdict.starts_with("no difference"), "{}", same.verdict);
-    }
-
-    /// What is left of a cause is told, however little; nothing is told as nothing.
-    #[test]
-    fn a_cause_that_is_hardly_there_is_not_told_as_gone() {
-        let gaps_of = |gap_ns: u64| {
-            let mut f = Fixture::new();
-            let main = f.task(10, 10);
-            let launch = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
-            let sync = f.func("cudaStreamSynchronize", Layer::Runtime, Class::Sync);
-            f.switch(0, 0, TaskId(0), 0, main);
-            for i in 0..20 {
-                let at = MS + i * 20 * MS;
-                f.call(at, 0, main, launch, 10_000);
-                f.call(at + 20_000, 0, main, sync, 20 * MS - 20_000 - gap_ns);
-            }
-            f.switch(900 * MS, 0, main, 1, TaskId(0));
-            f.finish()
-        };
-        let (slow, hardly, none) = (gaps_of(16 * MS), gaps_of(90_000), gaps_of(20_000));
-        let row = |before: &ingero_format::Trace, after: &ingero_format::Trace| {
-            let d = diff(before, after);
-            let text = text(&d, false, 100);
-            let row = text.lines().find(|l| l.starts_with("busy-main")).unwrap();
-            let row = row.split_whitespace().skip(2).collect::<Vec<_>>().join(" ");
-            (row, d.verdict.rsplit("; ").next().unwrap().to_owned(), markdown(&d))
-        };
-        let (cells, verdict, pasted) = row(&slow, &hardly);
-        assert_eq!(cells, "304 ms (79 %) less than 1 %");
-        assert_eq!(verdict, "busy-main took less than 1 % of the time after 79 % before");
-        assert!(pasted.contains("| 304 ms (79 %) | less than 1 % |"), "{pasted}");
-        let (cells, verdict, _) = row(&slow, &none);
-        assert_eq!(
-            (cells.as_str(), verdict.as_str()),
-            ("304 ms (79 %) -", "busy-main is gone (79 % of the time before)")
-        );
-        // Of what is small in both there is no row.
-        assert!(diff(&hardly, &hardly).causes.is_empty());
-    }
-
-    /// Twenty steps of launches, or of a graph in their place, each with a wait for the device.
-    fn steps(launches: u64, symbol: &str, layer: Layer, period_ns: u64) -> ingero_format::Trace {
-        let mut f = Fixture::new();
-        let main = f.task(10, 10);
-        let launch = f.func(symbol, layer, Class::Launch);
-        let sync = f.func("cudaStreamSynchronize", Layer::Runtime, Class::Sync);
-        f.switch(0, 0, TaskId(0), 0, main);
-        for step in 0..20 {
-            let at = MS + step * period_ns;
-            (0..launches).for_each(|i| f.call(at + i * 6_000, 0, main, launch, 5_000));
-            f.call(at + launches * 6_000, 0, main, sync, period_ns - launches * 6_000 - 20_000);
-        }
-        f.switch(900 * MS, 0, main, 1, TaskId(0));
-        f.finish()
-    }
-
-    #[test]
-    fn a_graph_in_place_of_launches_is_judged_by_what_a_step_takes() {
-        let eager = steps(300, "cudaLaunchKernel", Layer::Runtime, 2 * MS);
-        let graph = steps(1, "cudaGraphLaunch", Layer::Graph, MS);
-        let d = diff(&eager, &graph);
-        // A submission takes far longer, a step half as long.
-        assert!(d.after.feed.ns_per_submission > d.before.feed.ns_per_submission, "{d:?}");
-        assert_eq!(d.outcome, Outcome::Better, "{}", d.verdict);
-        assert!(d.verdict.contains("for a wait for the device after 2.0"), "{}", d.verdict);
-        assert_eq!(diff(&graph, &eager).outcome, Outcome::Worse);
-        assert!(diff(&graph, &graph).verdict.contains("for a submission"));
-    }
-
-    /// Two roles beside each other, each with so long a busy part of each period.
-    fn two_roles(train: (u64, u64), eval: (u64, u64)) -> ingero_format::Trace {
-        let mut f = Fixture::new();
-        runs(&mut f, (0, 10), Some("train"), train.0, train.1);
-        runs(&mut f, (1, 20), Some("eval"), eval.0, eval.1);
-        f.finish()
-    }
-
-    #[test]
-    fn each_role_has_its_own_verdict_and_together_they_may_be_mixed() {
-        let (slow, fast) = ((18, 20), (1, 3));
-        let of = |before: ((u64, u64), (u64, u64)), after: ((u64, u64), (u64, u64))| {
-            diff(&two_roles(before.0, before.1), &two_roles(after.0, after.1))
-        };
-        let mixed = of((slow, fast), (fast, slow));
-        assert_eq!(mixed.outcome, Outcome::Mixed);
-        assert_eq!(mixed.verdict, "mixed: eval worse, train better");
-        let outcomes = |d: &Diff| d.roles.iter().map(|r| (r.process.clone(), r.outcome)).collect::<Vec<_>>();
-        assert_eq!(outcomes(&mixed), [("eval".into(), Outcome::Worse), ("train".into(), Outcome::Better)]);
-        // What each lost is its own: one cause each, the opposite of the other's.
-        let causes: Vec<_> =
-            mixed.causes.iter().map(|c| (c.process.as_str(), c.before_share > c.after_share)).collect();
-        assert!(mixed.causes.iter().all(|c| c.kind == "busy-main"), "{:?}", mixed.causes);
-        assert!(causes.contains(&("train", true)) && causes.contains(&("eval", false)), "{causes:?}");
-        // Their verdicts follow, and the JSON says the same.
-        let text = text(&mixed, false, 100);
-        assert!(text.lines().any(|l| l.starts_with("eval: worse: GPU fed ")), "{text}");
-        assert!(text.lines().any(|l| l.starts_with("train: better: GPU fed ")), "{text}");
-        let json: serde_json::Value = serde_json::from_str(&mixed.json().unwrap()).unwrap();
-        assert_eq!((&json["outcome"], &json["roles"][0]["outcome"]), (&"mixed".into(), &"worse".into()));
-        // One that is better decides where the other is the same.
-        let better = of((slow, slow), (fast, slow));
-        assert_eq!(
-            (better.outcome, better.verdict.as_str()),
-            (Outcome::Better, "better: eval no difference, train better")
-        );
-        assert_eq!(of((slow, fast), (slow, fast)).outcome, Outcome::Same);
-    }
-
-    /// A source that does not tell throttling shows it as something else: whoever compares it is told so.
-    #[test]
-    fn each_side_says_what_it_cannot_show() {
-        let quota = |tells: bool| {
-            let mut f = fixture(10, None, 18, 20);
-            if tells {
-                let (other, idle) = (f.task(50, 50), TaskId(0));
-                let out = ingero_format::catalog::Switch {
-                    prev: other,
-                    prev_state: 1,
-                    prev_prio: None,
-                    next: idle,
-                    next_prio: None,
-                    syscall: None,
-                    throttled: Some(0),
-                };
-                f.switch(10 * MS, 3, idle, 0, other);
-                f.push(11 * MS, 3, out);
-            }
-            f.finish()
-        };
-        let d = diff(&quota(false), &quota(true));
-        let told = |side: &Side| side.caveats.iter().any(|c| c.contains("when a CPU quota held a thread back"));
-        assert_eq!((told(&d.before), told(&d.after)), (true, false), "{d:?}");
-        let text = text(&d, false, 100);
-        let notes = text.lines().filter(|l| l.contains("when a CPU quota")).count();
-        assert_eq!(notes, 1, "{text}");
-    }
-
-    fn named(pid: u32, name: &str, busy_ms: u64, period_ms: u64) -> ingero_format::Trace {
-        fixture(pid, Some(name), busy_ms, period_ms).finish()
-    }
-
-    #[test]
-    fn strangers_are_not_compared() {
-        let (loader, stranger) = (named(10, "python3", 18, 20), named(77, "線程|x", 1, 3));
-        let d = diff(&loader, &stranger);
-        assert_eq!((d.outcome, d.roles.len(), d.causes.len()), (Outcome::Unknown, 0, 0), "{d:?}");
-        assert!(d.verdict.starts_with("nothing can be compared: no process of one name"), "{}", d.verdict);
-        assert!(d.verdict.ends_with("before it is python3, after 線程|x"), "{}", d.verdict);
-        // The same function of both stands there twice, and whose it is.
-        for width in [60, 72, 100] {
-            let text = text(&d, false, width);
-            for name in ["python3", "線程|x"] {
-                let rows = text.lines().filter(|l| l.contains("cudaLaunchKernel") && l.contains(name));
-                assert_eq!(rows.count(), 1, "{text}");
-            }
-            assert!(text.lines().all(|l| crate::report::columns_of(l) <= width), "{text}");
-        }
-        let pasted = markdown(&d);
-        assert!(pasted.starts_with("**nothing can be compared"), "{pasted}");
-        assert!(pasted.contains("\n| python3 | cudaLaunchKernel | 20 |"), "{pasted}");
-        assert!(pasted.contains("\n| 線程\\|x | cudaLaunchKernel | - |"), "{pasted}");
-        // One role in both: it is compared, and nothing else.
-        let same = diff(&loader, &named(99, "python3", 1, 3));
-        assert_eq!((same.outcome, same.roles.len()), (Outcome::Better, 1));
-        assert!(markdown(&same).contains("### Time lost"), "{}", markdown(&same));
-    }
-
-    #[test]
-    fn without_a_gpu_nothing_is_claimed() {
-        let mut f = Fixture::new();
-        let task = f.task(1, 1);
-        f.switch(0, 0, TaskId(0), 0, task);
-        let (empty, run) = (f.finish(), run(10, 18, 20));
-        let d = diff(&run, &empty);
-        assert_eq!(d.outcome, Outcome::Unknown);
-        assert!(d.verdict.starts_with("nothing can be compared"), "{}", d.verdict);
-        for width in 60..=100 {
-            assert!(text(&d, false, width).lines().all(|l| l.chars().count() <= width), "{}", text(&d, false, width));
-        }
-    }
-}
+mod tests;

@@ -11,7 +11,8 @@ fn lost(c: &CauseChange) -> [String; 2] {
     let cell = |(ns, share, at_most): (u64, f64, bool)| match ns {
         0 => "-".to_owned(),
         _ if share < LEAST => percent(share),
-        _ => most(at_most, &format!("{} ({})", duration(ns), percent(share))),
+        // A column has no room for more words.
+        _ => most(at_most, &format!("{} ({})", duration(ns), percent(share).replace("more than ", ">"))),
     };
     [(c.before_ns, c.before_share, c.before_at_most), (c.after_ns, c.after_share, c.after_at_most)].map(cell)
 }
@@ -53,11 +54,12 @@ pub fn text(d: &Diff, colour: bool, width: usize) -> String {
     line!("");
     for (name, side) in [("before", &d.before), ("after", &d.after)] {
         let text = format!(
-            "{}: {} submissions in {}, {} of it in gaps",
+            "{}: {} submissions in {}, {} of it in gaps{}",
             side.file,
             side.feed.submissions.map_or("unknown".to_owned(), count),
             duration(side.feed.wall_ns),
-            side.feed.gaps_ns.map_or("unknown".to_owned(), duration)
+            side.feed.gaps_ns.map_or("unknown".to_owned(), duration),
+            side.feed.busy.map_or(String::new(), |busy| format!("; {}", busy.words()))
         );
         for (n, row) in crate::report::wrap(&text, width - 8).into_iter().enumerate() {
             line!("{:<7} {row}", if n == 0 { name } else { "" });
@@ -70,13 +72,15 @@ pub fn text(d: &Diff, colour: bool, width: usize) -> String {
     }
     if !d.causes.is_empty() {
         line!("");
-        let first = width.min(78) - 42;
-        line!("{}", bold(&format!("{:<first$} {:>20} {:>20}", "Time lost to", "before", "after")));
+        // Hours are longer than what most runs lose.
+        let cell = d.causes.iter().flat_map(lost).map(|cell| cell.len()).max().unwrap_or(0).max(20);
+        let first = width.min(78).saturating_sub(2 * (cell + 1));
+        line!("{}", bold(&format!("{:<first$} {:>cell$} {:>cell$}", "Time lost to", "before", "after")));
         for c in &d.causes {
             let [before, after] = lost(c);
             let name = crate::report::short(&format!("{}, {}", c.kind, c.process), first);
             let name = crate::report::padded(&name, first);
-            line!("{name} {before:>20} {after:>20}");
+            line!("{name} {before:>cell$} {after:>cell$}");
         }
     }
     if !d.ops.is_empty() {
@@ -143,6 +147,9 @@ pub fn markdown(d: &Diff) -> String {
     }
     line!("");
     for (name, side) in [("before", &d.before), ("after", &d.after)] {
+        if let Some(busy) = &side.feed.busy {
+            line!("- {name}: {}", busy.words());
+        }
         for caveat in &side.caveats {
             line!("- note, {name}: {}", escaped(caveat));
         }

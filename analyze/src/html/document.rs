@@ -12,7 +12,8 @@ use super::charts;
 use super::gather::Gathered;
 use super::sights::sights;
 use super::tracks::{CPUS, busiest};
-use crate::report::json::{IncidentRow, Op, PhaseRow, ProcessRow, Report};
+use crate::report::Op;
+use crate::report::json::{IncidentRow, PhaseRow, ProcessRow, Report};
 use crate::report::{self, Options, bytes, count, duration, instant, percent};
 use crate::{Analysis, Incident, printable};
 
@@ -392,7 +393,7 @@ impl Document<'_> {
                                         td.behind {
                                             @for (n, b) in row.runnable_behind.iter().take(2).enumerate() {
                                                 @if n > 0 { ", " }
-                                                bdi { (printable(b.name)) } " (" (b.pid) ") " (duration(b.ns))
+                                                bdi { (printable(&b.name)) } " (" (b.pid) ") " (duration(b.ns))
                                             }
                                         }
                                     }
@@ -434,7 +435,7 @@ impl Document<'_> {
         let call = |value, show: fn(u64) -> String| figure_of(value, at_least.calls, show);
         let mut ops: Vec<(&Op, Option<&crate::OpFigures>)> =
             row.ops.iter().zip(self.a.ops(id)).map(|(op, (func, _))| (op, figures.ops.get(&func))).collect();
-        ops.sort_by_key(|(op, _)| (std::cmp::Reverse(op.sum_ns), op.name));
+        ops.sort_by_key(|(op, _)| (std::cmp::Reverse(op.sum_ns), &op.name));
         html! {
             h3 { bdi { (printable(row.name)) } " (" (row.pid) ")" }
             div.scroll {
@@ -449,7 +450,7 @@ impl Document<'_> {
                     tbody {
                         @for (op, _) in &ops {
                             tr {
-                                th scope="row" { (printable(op.name)) }
+                                th scope="row" { (printable(&op.name)) }
                                 td { (op.layer) }
                                 (call(op.count, count)) (call(op.sum_ns, duration)) (figure(op.mean_ns, duration))
                                 (figure(op.p50_ns, duration)) (figure(op.p95_ns, duration)) (figure(op.p99_ns, duration))
@@ -468,7 +469,7 @@ impl Document<'_> {
                     @for (op, figures) in ops.iter().take(HISTOGRAMS) {
                         @if let Some(f) = figures && !f.durations_ns.is_empty() {
                             figure {
-                                figcaption { (printable(op.name)) " " small { (count(f.count())) } }
+                                figcaption { (printable(&op.name)) " " small { (count(f.count())) } }
                                 (charts::histogram(&f.durations_ns, &[("p50", op.p50_ns), ("p95", op.p95_ns), ("p99", op.p99_ns)]))
                             }
                         }

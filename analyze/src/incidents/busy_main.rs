@@ -18,7 +18,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
         return None;
     }
     let work = case.own_work();
-    let lost_ns = work.ns();
+    let lost_ns = work.left_ns;
     let mut incident = case.incident("busy-main", "its main thread being busy", lost_ns)?;
     let p = case.phase;
     let gaps = p.lost_gaps_ns();
@@ -73,18 +73,22 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     Some(incident)
 }
 
-/// What of a submitting thread's running time is no part of this cause, as a sentence goes on.
+/// What of a submitting thread's running time was in calls, and what is no part of this cause, as a sentence goes on.
 fn elsewhere(work: OwnWork) -> String {
     let parts = [
-        (work.in_calls_ns, "in calls that allocate, release or make graphs"),
+        (work.memory_ns, "allocating and releasing memory"),
+        (work.graphs_ns, "making graphs"),
         (work.after_waits_ns, "behind waits that come too often"),
         (work.reclaimed_ns, "reclaiming memory"),
     ];
     let told = parts.iter().filter(|(ns, _)| crate::report::matters(*ns, work.ran_ns));
     let told: Vec<String> = told.map(|(ns, what)| format!("{} {what}", seconds(*ns))).collect();
-    if told.is_empty() {
-        String::new()
-    } else {
-        format!("; of what it ran, {} are not counted here", crate::report::list(told))
+    let mut out = String::new();
+    if crate::report::matters(work.in_calls_ns, work.left_ns) {
+        out += &format!("; {} of it in calls that allocate, release or make graphs", seconds(work.in_calls_ns));
     }
+    if !told.is_empty() {
+        out += &format!("; of what it ran, {} are not counted here", crate::report::list(told));
+    }
+    out
 }

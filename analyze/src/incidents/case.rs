@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use ingero_format::catalog::{Kind, Layer as Library, TaskId};
 use ingero_replay::ProcessId;
 
-use super::{Evidence, Incident, Layer, Moment, SHARE_FROM, Severity, ratio, seconds};
+use super::{Evidence, Incident, Layer, Moment, SHARE_FROM, Severity, allocations, graph_capture, ratio, seconds};
 use crate::chain::{Ending, Link, Part};
 use crate::exchange::Late;
-use crate::figures::{PhaseFigures, Stretch};
+use crate::feed::Gap;
+use crate::figures::{CallsFigures, PhaseFigures, Stretch};
 use crate::shares::Share;
 use crate::{Analysis, spans, sum};
 
@@ -83,23 +84,22 @@ pub(super) struct RunnableCauses {
     pub(super) unseen_ns: u64,
 }
 
-/// What a submitting thread ran in lost gaps, and what of that rules for something more special tell.
+/// What a submitting thread ran in lost gaps, shared out: what rules for something more special have of it, and what is left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct OwnWork {
     pub(super) ran_ns: u64,
-    /// In calls that allocate, release or make graphs.
-    pub(super) in_calls_ns: u64,
-    /// Behind waits for the device that come too often.
-    pub(super) after_waits_ns: u64,
     /// Reclaiming memory.
     pub(super) reclaimed_ns: u64,
-}
-
-impl OwnWork {
-    /// What is left.
-    pub(super) fn ns(&self) -> u64 {
-        self.ran_ns.saturating_sub(sum([self.in_calls_ns, self.after_waits_ns, self.reclaimed_ns].into_iter()))
-    }
+    /// In calls that allocate and release, where these are churn.
+    pub(super) memory_ns: u64,
+    /// In calls that make graphs, where these are made again and again.
+    pub(super) graphs_ns: u64,
+    /// Behind waits for the device that come too often.
+    pub(super) after_waits_ns: u64,
+    /// The rest.
+    pub(super) left_ns: u64,
+    /// Of the rest: in calls that allocate, release or make graphs, too seldom for a rule of their own.
+    pub(super) in_calls_ns: u64,
 }
 
 /// Two parts, made smaller alike where they exceed the whole.
@@ -262,39 +262,73 @@ impl<'a> Case<'a> {
         self.phase.lost_gaps().count() as u64
     }
 
-    /// Running time of submitting threads in gaps, and what of it something more special explains: what they spend in allocations,
-    /// and between waits that come too often, is told by the rules for those.
+    /// Running time of submitting threads in gaps, shared out: each nanosecond of it is in one part.
     pub(super) fn own_work(&self) -> OwnWork {
+        let (memory, graphs) = (&self.phase.memory, &self.phase.graphs);
+        let [churns, captures] = [allocations::fires(self), graph_capture::fires(self)];
+        let ran_ns = self.of(Group::Submitter).ran_ns;
+        let mut left_ns = ran_ns;
+        let mut take = |ns: u64| {
+            let ns = ns.min(left_ns);
+            left_ns -= ns;
+            ns
+        };
+        let reclaimed_ns = take(self.reclaimed_ns(Group::Submitter));
+        let memory_ns = take(if churns { memory.in_gaps.running_ns } else { 0 });
+        let graphs_ns = take(if captures { graphs.in_gaps.running_ns } else { 0 });
         // Gaps that are not lost are no part of what it ran in lost ones.
-        let after_waits_ns =
-            if self.waits_too_often() { self.after_waits_within(self.phase.after_waits_lost_ns) } else { 0 };
-        OwnWork {
-            ran_ns: self.of(Group::Submitter).ran_ns,
-            in_calls_ns: self.in_calls_ns(),
-            after_waits_ns,
-            reclaimed_ns: self.reclaimed_ns(Group::Submitter),
-        }
+        let after_waits_ns = take(if self.waits_too_often() {
+            let in_calls = self.ruled_ns(|calls| calls.behind_waits_lost_ns);
+            self.phase.after_waits_lost_ns.saturating_sub(in_calls)
+        } else {
+            0
+        });
+        let in_calls = [(churns, memory), (captures, graphs)].into_iter().filter(|(fires, _)| !fires);
+        let in_calls = in_calls.map(|(_, calls)| match self.waits_too_often() {
+            true => calls.in_gaps.running_ns.saturating_sub(calls.behind_waits_lost_ns),
+            false => calls.in_gaps.running_ns,
+        });
+        let in_calls_ns = sum(in_calls).min(left_ns);
+        OwnWork { ran_ns, reclaimed_ns, memory_ns, graphs_ns, after_waits_ns, left_ns, in_calls_ns }
     }
 
-    /// Running time of calls in gaps for which there are rules of their own.
-    fn in_calls_ns(&self) -> u64 {
-        self.phase.memory.in_gaps.running_ns.saturating_add(self.phase.graphs.in_gaps.running_ns)
+    /// A part of the running time of calls for which rules of their own fire.
+    fn ruled_ns(&self, part: impl Fn(&CallsFigures) -> u64) -> u64 {
+        let of = |fires: bool, calls: &CallsFigures| if fires { part(calls) } else { 0 };
+        let memory_ns = of(allocations::fires(self), &self.phase.memory);
+        memory_ns.saturating_add(of(graph_capture::fires(self), &self.phase.graphs))
     }
 
-    /// Running time in gaps that a wait began, less those calls.
+    /// Running time in short gaps that a wait began, less calls for which rules of their own fire.
     pub(super) fn after_waits_ns(&self) -> u64 {
-        self.after_waits_within(self.phase.after_waits_ns)
+        self.own_work().after_waits_ns.saturating_add(self.after_waits_short_ns())
     }
 
     /// Of that, what lies in gaps that are too short to be lost by themselves.
     pub(super) fn after_waits_short_ns(&self) -> u64 {
-        let short_ns = self.phase.after_waits_ns.saturating_sub(self.phase.after_waits_lost_ns);
-        short_ns.min(self.after_waits_ns())
+        let short = |all_ns: u64, lost_ns: u64| all_ns.saturating_sub(lost_ns);
+        let memory = &self.phase.memory;
+        // Nobody else tells of graphs that are made there.
+        let in_calls = match allocations::fires(self) {
+            true => short(memory.behind_waits_ns, memory.behind_waits_lost_ns),
+            false => 0,
+        };
+        short(self.phase.after_waits_ns, self.phase.after_waits_lost_ns).saturating_sub(in_calls)
     }
 
-    fn after_waits_within(&self, after_waits_ns: u64) -> u64 {
-        let in_calls = self.phase.memory.spent.running_ns.saturating_add(self.phase.graphs.in_gaps.running_ns);
-        after_waits_ns.saturating_sub(in_calls)
+    /// What calls in gaps that allocate and release, and those that make graphs, were blocked, where rules of their own fire: as far as no
+    /// other rule tells what such waits were for. Whom they waited for is told there.
+    fn calls_blocked_ns(&self) -> (u64, u64) {
+        const NOBODYS: [Ending; 6] =
+            [Ending::Sleep, Ending::Timeout, Ending::Device, Ending::Interrupt, Ending::UnknownWaker, Ending::Edge];
+        let nobodys = sum(NOBODYS.into_iter().map(|ending| self.all(|s| s.ended_ns(ending))));
+        let memory = if allocations::fires(self) { self.phase.memory.in_gaps.blocked_ns.min(nobodys) } else { 0 };
+        (memory, self.phase.graphs.in_gaps.blocked_ns.min(nobodys - memory))
+    }
+
+    /// What making graphs ran and waited in gaps.
+    pub(super) fn graphs_lost_ns(&self) -> u64 {
+        self.own_work().graphs_ns.saturating_add(self.calls_blocked_ns().1)
     }
 
     /// Running time of workers that nothing more special explains.
@@ -304,14 +338,19 @@ impl<'a> Case<'a> {
 
     /// Direct reclaim of a group within the gaps, and no more than its threads' time in the chains.
     pub(super) fn reclaimed_ns(&self, group: Group) -> u64 {
+        let phase = &self.phase.phase;
         let of_group = |id: ProcessId| match group {
-            Group::Submitter => id == self.phase.phase.process,
-            _ => id != self.phase.phase.process && self.is_family(id),
+            Group::Submitter => id == phase.process,
+            _ => id != phase.process && self.is_family(id),
         };
+        // What another thread of the process reclaims meanwhile holds up no submitting one.
+        let holds_up = |gap: &Gap, task: TaskId| group != Group::Submitter || gap.submitter == task;
         let lists = self.analysis.signs.reclaims.iter().filter(|(id, _)| of_group(**id));
         let stretches = lists.flat_map(|(_, list)| list);
-        let phase = &self.phase.phase;
-        let in_gaps = stretches.flat_map(|s| phase.open_gaps_within(s.start_ns, s.end_ns).map(|(_, a, b)| (a, b)));
+        let in_gaps = stretches.flat_map(|s| {
+            let gaps = phase.open_gaps_within(s.start_ns, s.end_ns);
+            gaps.filter(|(gap, ..)| gap.is_lost() && holds_up(gap, s.task)).map(|(_, a, b)| (a, b))
+        });
         // Workers that reclaim side by side hold up the one thread that waits for them once.
         spans::total_ns(&spans::joined(in_gaps.collect())).min(self.of(group).ran_ns)
     }
@@ -321,8 +360,11 @@ impl<'a> Case<'a> {
         self.within(self.phase.copies.stretches.iter().copied())
     }
 
-    /// Where it allocated and released device memory beside those copies, outside of gaps.
+    /// Where it allocated and released device memory beside those copies, outside of gaps, and that is churn.
     fn allocating(&self) -> Vec<(u64, u64)> {
+        if !allocations::fires(self) {
+            return Vec::new();
+        }
         let calls = self.within(self.phase.memory.stretches.iter().copied());
         spans::without(&spans::without(&calls, &self.copying()), &self.lost_stretches())
     }
@@ -362,11 +404,12 @@ impl<'a> Case<'a> {
     /// What allocations and releases ran and waited: in gaps, and outside of them where no slow copy was made; and what of it counts
     /// as fed.
     pub(super) fn memory_lost_ns(&self) -> (u64, u64) {
-        // What a thread stood in line for a CPU within them is told there.
+        // What a thread stood in line for a CPU within them is told there, and whom it waited for.
         let worked = |s: ingero_replay::Spent| s.running_ns.saturating_add(s.blocked_ns);
         let (all, in_gaps) = (worked(self.phase.memory.spent), worked(self.phase.memory.in_gaps));
         let allocating = self.allocating();
         let outside = all.saturating_sub(in_gaps).min(spans::total_ns(&allocating));
+        let in_gaps = self.own_work().memory_ns.saturating_add(self.calls_blocked_ns().0);
         (in_gaps.saturating_add(outside), self.fed_ns(&allocating).min(outside))
     }
 

@@ -1,6 +1,6 @@
 //! Graphs made again and again: capture, instantiation or update in the loop.
 //!
-//! Lost time: what those calls take in gaps. A graph pays when it is made once and launched often; must not fire where
+//! Lost time: what those calls run in gaps, and what they wait there for nobody who is told. A graph pays when it is made once and launched often; must not fire where
 //! there are fewer than one such call for four submissions.
 
 use ingero_format::catalog::Kind;
@@ -13,12 +13,18 @@ use super::{Incident, Layer};
 /// and more has less than a third of a call for each.
 const SUBMISSIONS: u64 = 4;
 
-pub(super) fn find(case: &Case) -> Option<Incident> {
+/// Whether graphs are made so often.
+pub(super) fn fires(case: &Case) -> bool {
     let graphs = &case.phase.graphs;
-    if graphs.count.saturating_mul(SUBMISSIONS) < case.phase.phase.submissions {
+    graphs.count > 0 && graphs.count.saturating_mul(SUBMISSIONS) >= case.phase.phase.submissions
+}
+
+pub(super) fn find(case: &Case) -> Option<Incident> {
+    if !fires(case) {
         return None;
     }
-    let lost_ns = graphs.in_gaps.total_ns();
+    let graphs = &case.phase.graphs;
+    let lost_ns = case.graphs_lost_ns();
     let mut incident = case.incident("graph-capture", "making CUDA graphs again and again", lost_ns)?;
     incident.op = graphs.op();
     incident.summary = format!(

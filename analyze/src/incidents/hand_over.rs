@@ -41,7 +41,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     let pieces = case.in_pieces();
     let lost_ns = if pieces {
         let in_turns = case.runnable().own_ns;
-        crate::sum([own_ns, case.own_work().ns(), case.workers_work_ns(), in_turns].into_iter())
+        crate::sum([own_ns, case.own_work().left_ns, case.workers_work_ns(), in_turns].into_iter())
     } else {
         own_ns
     };

@@ -1,7 +1,7 @@
 //! Launch-bound: kernels so small that the device is done with each before the next one is launched.
 //!
 //! Sign: bursts of ten submissions and more, back to back, and a wait behind each that returns at once (within 50 us),
-//! so that the device was done already. Lost time: the length of those bursts: the host was at launching all that
+//! so that the device was done already: one for all that was submitted, not for another stream, or an event that was recorded before. Lost time: the length of those bursts: the host was at launching all that
 //! time, and the device at most busy in between. Gaps of 50 us and more end a burst, so none is told twice; slow copies, and
 //! allocations and releases, within one are told by the rules for those. Must not fire where waits take long (the device is behind), or where nothing waits (nobody knows).
 

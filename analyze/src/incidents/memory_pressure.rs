@@ -10,7 +10,7 @@ use super::{Incident, Layer, seconds};
 use crate::sum;
 
 pub(super) fn find(case: &Case) -> Option<Incident> {
-    let lost_ns = case.reclaimed_ns(Group::Submitter).saturating_add(case.reclaimed_ns(Group::Worker));
+    let lost_ns = case.own_work().reclaimed_ns.saturating_add(case.reclaimed_ns(Group::Worker));
     let mut incident = case.incident("memory-pressure", "memory pressure", lost_ns)?;
     let signs = &case.analysis.signs;
     let phase = &case.phase.phase;

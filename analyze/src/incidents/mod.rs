@@ -267,6 +267,11 @@ fn beside_queue(mut incident: Incident, phase: &crate::PhaseFigures) -> Incident
     incident
 }
 
+/// How bad it is for a phase to lose so much.
+pub(crate) fn severity_of(lost_ns: u64, phase: &crate::Phase) -> Severity {
+    Severity::of(ratio(lost_ns, phase.claimed_ns()))
+}
+
 #[expect(clippy::cast_precision_loss, reason = "shares are for comparing and showing")]
 fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }

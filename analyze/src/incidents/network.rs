@@ -1,7 +1,7 @@
 //! Network: a gap ends with a socket.
 //!
 //! Lost time: what the chains' threads spent in waits on sockets, or in poll and its kin, that a packet ended; **TCP
-//! retransmits** where segments had to be sent again in the phase. Must not
+//! retransmits** where its host had to send segments again in the phase. Must not
 //! fire for pipes and sockets between processes of the host: there a thread ends the wait, and the chain goes on.
 
 use ingero_format::catalog::Kind;
@@ -16,7 +16,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     incident.summary = format!("{} lost {} waiting for the network", case.label(), incident.lost());
     let phase = &case.phase.phase;
     let again = case.analysis.signs.retransmits.iter().filter(|r| (phase.start_ns..phase.end_ns).contains(&r.at_ns));
-    let again: Vec<_> = again.collect();
+    let again: Vec<_> = again.filter(|r| case.analysis.concerns(r.host, phase.process)).collect();
     if let Some(first) = again.first() {
         incident.kind = "tcp-retransmits";
         incident.cause = "the network, which lost packets";

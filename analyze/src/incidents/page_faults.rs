@@ -17,7 +17,7 @@ pub(super) fn find(case: &Case) -> Option<Incident> {
     }
     let own = [case.phase.phase.process];
     let workers: Vec<_> = case.processes_of(Group::Worker).into_iter().map(|(id, _)| id).collect();
-    let of_main = if case.is_faulting(&own) { case.own_work().ns() } else { 0 };
+    let of_main = if case.is_faulting(&own) { case.own_work().left_ns } else { 0 };
     let of_workers = if case.is_faulting(&workers) { case.workers_work_ns() } else { 0 };
     let lost_ns = of_main.saturating_add(of_workers);
     let mut incident = case.incident("page-faults", "page faults", lost_ns)?;

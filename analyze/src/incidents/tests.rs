@@ -310,3 +310,30 @@ fn severity_follows_the_share() {
         [High, Medium, Medium, Low]
     });
 }
+
+/// That nothing was lost is said of what the recording shows: not of gaps of which it has no switches.
+#[test]
+fn where_nothing_shows_what_gaps_were_for_no_cause_is_denied() {
+    let told = |switches: bool, every_ns: u64| {
+        let mut f = Fixture::new();
+        let main = f.task(10, 10);
+        let launch = f.func("cudaLaunchKernel", Library::Runtime, Class::Launch);
+        if switches {
+            f.switch(0, 0, IDLE, 0, main);
+        }
+        (0..20).for_each(|i| f.call(MS + i * every_ns, 0, main, launch, 10_000));
+        let trace = f.finish();
+        let a = Analysis::new(&trace, Window::whole(&trace));
+        let page = crate::html::page(&a, &crate::report::Options::default(), &mut |_| {}).unwrap();
+        let denied =
+            [page.contains("No cause of lost time was found."), page.contains("found in what the recording shows")];
+        (crate::report::verdicts(&a, &|_| true).join("; "), denied)
+    };
+    let (verdict, denied) = told(false, 20 * MS);
+    assert!(verdict.ends_with("; for 380 ms of its gaps the recording does not show what they were for"), "{verdict}");
+    assert_eq!(denied, [false, true]);
+    let (verdict, denied) = told(false, 12_000);
+    assert!(verdict.ends_with("; no cause of lost time above 5 %"), "{verdict}");
+    assert_eq!(denied, [true, false]);
+    assert!(told(true, 20 * MS).0.contains(" lost to its main thread being busy"));
+}

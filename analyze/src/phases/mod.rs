@@ -7,6 +7,7 @@
 //! A boundary never cuts a gap: it is put where the gap around it begins, since that is where the wait for what comes
 //! next began.
 
+mod alone;
 mod rates;
 mod start_up;
 mod turns;
@@ -14,6 +15,8 @@ mod turns;
 use ingero_format::Trace;
 use ingero_format::catalog::{Body, Exec, Exit, Fork, Kind};
 use ingero_replay::{Merge, ProcessId, Processes, Window};
+
+pub(crate) use alone::tell_alone;
 
 use crate::exchange::Late;
 use crate::feed::{Burst, Feed, Gap};
@@ -40,6 +43,9 @@ pub struct Phase {
     pub warm_up: bool,
     /// Whether it lies within one submission, or one wait for the device: a range may.
     pub within_call: bool,
+    /// Until when a process whose begin was recorded has submitted nothing yet: the begin of the phase is its start-up, neither a gap nor
+    /// time in which the GPU is fed.
+    pub(crate) begun_ns: Option<u64>,
     /// From when on a process whose end was recorded submits nothing more: what is left of the phase is its end, neither a gap nor
     /// time in which the GPU is fed.
     pub(crate) over_ns: Option<u64>,
@@ -90,11 +96,28 @@ impl Phase {
         self.len_ns().saturating_sub(crate::sum(self.unclaimed.iter().map(|(from, to)| to - from)))
     }
 
-    /// Length of the part of that in which the GPU was fed or was not: without the end of a process.
+    /// Length of the part of that in which something was asked of the GPU, or it waited to be asked: without the start-up of a process and
+    /// its end. Nothing of a phase in which nothing was asked.
     #[must_use]
     pub fn asked_ns(&self) -> u64 {
-        let over: Vec<_> = self.over_ns.map(|from_ns| (from_ns, self.end_ns)).into_iter().collect();
-        self.claimed_ns().saturating_sub(spans::total_ns(&spans::without(&over, &self.unclaimed)))
+        let unasked = self.start_up_ns().saturating_add(self.ended_ns());
+        if self.is_silent() { 0 } else { self.claimed_ns().saturating_sub(unasked) }
+    }
+
+    /// Length of the part of what is claimed in which its process had not begun to submit.
+    #[must_use]
+    pub fn start_up_ns(&self) -> u64 {
+        self.begun_ns.map_or(0, |until_ns| self.claimed_within_ns(self.start_ns, until_ns))
+    }
+
+    /// The same of what its process did once it had submitted all.
+    #[must_use]
+    pub fn ended_ns(&self) -> u64 {
+        self.over_ns.map_or(0, |from_ns| self.claimed_within_ns(from_ns, self.end_ns))
+    }
+
+    fn claimed_within_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
+        spans::total_ns(&spans::without(&[(from_ns, to_ns)], &self.unclaimed))
     }
 
     /// Takes what lies in stretches with losses out: of a gap that reaches into one nobody knows whether it was one.
@@ -363,9 +386,11 @@ fn phases_of(mut feed: Feed, processes: &Processes, lives: &Lives, window: &Wind
         start_up::start_up(&mut fine, &feed, &usual, sliver_ns);
     }
     let over_ns = Some(feed.fed_until_ns).filter(|_| ended);
+    let begun_ns = feed.fed_from_ns.filter(|_| life.made && !feed.fed_before);
     let mut phases = assemble(feed, &fine, &steps);
     for phase in &mut phases {
         phase.within_call = unasked && !silent;
+        phase.begun_ns = begun_ns.filter(|&ns| phase.start_ns < ns).map(|ns| ns.min(phase.end_ns));
         phase.over_ns = over_ns.filter(|ns| (phase.start_ns + 1..phase.end_ns).contains(ns));
     }
     phases
@@ -637,6 +662,7 @@ fn assemble(feed: Feed, spans: &[Span], steps: &[Step]) -> Vec<Phase> {
             workers: span.workers,
             warm_up: span.warm_up,
             within_call: false,
+            begun_ns: None,
             over_ns: None,
             steps: own_steps.len(),
             bursts: own_bursts,

@@ -2,7 +2,7 @@
 //! first time.
 
 use super::{STEPS, Span, Step, median};
-use crate::feed::{Feed, First, Gap};
+use crate::feed::{Feed, First, Gap, STEP_FROM_NS};
 
 /// Steps of a warm-up take so many times the median at least.
 const WARM_UP: u64 = 3;
@@ -94,18 +94,27 @@ fn coming_up(feed: &Feed) -> impl Iterator<Item = First> {
     feed.gaps.iter().take_while(early).filter(paused).filter(unlike).map(first)
 }
 
+/// When a submission was over, with a wait that directly follows and is no longer than what is within a step: no gap begins before that.
+fn with_its_wait(feed: &Feed, first: &First) -> u64 {
+    let at = feed.gaps.partition_point(|gap| u64::from(gap.before) <= first.before);
+    let next = feed.gaps.get(at).filter(|gap| u64::from(gap.before) == first.before + 1);
+    let waited_ns = next.map(|gap| gap.start_ns).filter(|&ns| ns > first.end_ns);
+    waited_ns.filter(|ns| ns - first.end_ns < STEP_FROM_NS).unwrap_or(first.end_ns)
+}
+
 /// Parts what a process does before it is under way from its first stretches: all until its first submission, and from
 /// there on as long as most of the time goes to what it does for the first time (a kernel's code is loaded when it is
 /// first launched, a library when it is first needed), a quarter of its submissions at most, or to pauses as it comes up.
 pub(super) fn start_up(spans: &mut Vec<Span>, feed: &Feed, usual: &Usual, sliver_ns: u64) {
     let Some(fed_from_ns) = feed.fed_from_ns else { return };
-    let unusual = feed.firsts.iter().map(|&first| (first, usual.is_unlike(&first)));
-    let mut firsts: Vec<(First, bool)> = unusual.chain(coming_up(feed).map(|pause| (pause, true))).collect();
-    firsts.sort_by_key(|(first, _)| (first.before, first.end_ns));
+    let unusual = feed.firsts.iter().map(|&first| (first, usual.is_unlike(&first), with_its_wait(feed, &first)));
+    let pauses = coming_up(feed).map(|pause| (pause, true, pause.end_ns));
+    let mut firsts: Vec<(First, bool, u64)> = unusual.chain(pauses).collect();
+    firsts.sort_by_key(|(first, ..)| (first.before, first.end_ns));
     let mut end_ns = fed_from_ns;
     let mut new_ns = 0;
     let mut counted_ns = 0;
-    for (first, unlike) in firsts.iter().take_while(|(f, _)| f.before.saturating_mul(4) <= feed.recorded) {
+    for (first, unlike, until_ns) in firsts.iter().take_while(|(f, ..)| f.before.saturating_mul(4) <= feed.recorded) {
         // A pause, and the new thing that comes after it, are one stretch of time.
         let own_ns = first.end_ns.saturating_sub(first.start_ns.max(counted_ns));
         if *unlike {
@@ -113,7 +122,7 @@ pub(super) fn start_up(spans: &mut Vec<Span>, feed: &Feed, usual: &Usual, sliver
             counted_ns = counted_ns.max(first.end_ns);
         }
         if new_ns.saturating_mul(2) >= first.end_ns.saturating_sub(fed_from_ns) {
-            end_ns = first.end_ns.max(end_ns);
+            end_ns = end_ns.max(*until_ns);
         }
     }
     let Some(whole) = spans.first().copied() else { return };

@@ -7,16 +7,17 @@ use ingero_format::catalog::{FuncId, TaskId};
 use ingero_replay::{Hosts, ProcessId};
 use serde::Serialize;
 
+use super::{Behind, OffCpu, Op, PageAllocs, Range};
 use crate::chain::{Ending, Link};
 use crate::figures::{OpFigures, PhaseFigures};
-use crate::{Analysis, Bounds, Evidence, Faster, Incident, Moment, OpTotals, Sample, Steps};
+use crate::{Analysis, AtLeast, Bounds, Busy, Evidence, Faster, Incident, Moment, OpTotals, Sample, Steps};
 
 #[derive(Serialize)]
 pub(crate) struct Report<'a> {
     pub(crate) schema: &'static str,
     pub(crate) trace: TraceHead<'a>,
     pub(crate) range: Range,
-    pub(crate) at_least: AtLeastRow,
+    pub(crate) at_least: AtLeast,
     pub(crate) phases: Vec<PhaseRow<'a>>,
     pub(crate) processes: Vec<ProcessRow<'a>>,
     pub(crate) incidents: Vec<IncidentRow<'a>>,
@@ -37,28 +38,6 @@ pub(crate) struct TraceHead<'a> {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Range {
-    pub(crate) from_ns: u64,
-    pub(crate) to_ns: u64,
-}
-
-/// Which figures of processes are the least that there was.
-#[derive(Serialize)]
-pub(crate) struct AtLeastRow {
-    pub(crate) states: bool,
-    pub(crate) switches: bool,
-    pub(crate) calls: bool,
-    pub(crate) page_allocs: bool,
-}
-
-impl AtLeastRow {
-    fn new(at_least: crate::AtLeast) -> Self {
-        let crate::AtLeast { states, switches, calls, page_allocs } = at_least;
-        Self { states, switches, calls, page_allocs }
-    }
-}
-
-#[derive(Serialize)]
 pub(crate) struct PhaseRow<'a> {
     pub(crate) id: usize,
     pub(crate) label: String,
@@ -75,18 +54,9 @@ pub(crate) struct PhaseRow<'a> {
     pub(crate) waited: Option<String>,
     pub(crate) chains: Option<Vec<LinkRow<'a>>>,
     pub(crate) silence: Option<SilenceRow>,
-    pub(crate) busy: Option<BusyRow>,
+    pub(crate) busy: Option<Busy>,
     pub(crate) unclaimed: Vec<Range>,
     pub(crate) sample: Option<SampleRow<'a>>,
-}
-
-/// How busy the GPU was by its own count.
-#[derive(Serialize)]
-pub(crate) struct BusyRow {
-    pub(crate) percent: u64,
-    pub(crate) samples: u64,
-    pub(crate) devices: u64,
-    pub(crate) idle_ns: u64,
 }
 
 /// What a sample tells of a phase.
@@ -137,7 +107,7 @@ pub(crate) struct LinkRow<'a> {
     pub(crate) runnable_ns: u64,
     pub(crate) squeezed_ns: Option<u64>,
     pub(crate) throttled_ns: Option<u64>,
-    pub(crate) runnable_behind: Vec<Behind<'a>>,
+    pub(crate) runnable_behind: Vec<Behind>,
     /// Waits that no thread ended, by what did.
     pub(crate) waited_ns: BTreeMap<&'static str, u64>,
     /// Waits that it ended.
@@ -208,63 +178,15 @@ pub(crate) struct ProcessRow<'a> {
     pub(crate) name: &'a str,
     pub(crate) parent_pid: Option<u32>,
     pub(crate) threads: usize,
-    pub(crate) at_least: AtLeastRow,
+    pub(crate) at_least: AtLeast,
     pub(crate) context_switches: Option<u64>,
     pub(crate) off_cpu: OffCpu,
-    pub(crate) runnable_behind: Vec<Behind<'a>>,
+    pub(crate) runnable_behind: Vec<Behind>,
     pub(crate) on_cpu_ns: Option<u64>,
     pub(crate) page_allocs: PageAllocs,
-    pub(crate) ops: Vec<Op<'a>>,
+    pub(crate) ops: Vec<Op>,
     pub(crate) exe: Option<&'a str>,
     pub(crate) args: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-pub(crate) struct OffCpu {
-    pub(crate) count: Option<u64>,
-    pub(crate) sum_ns: Option<u64>,
-    pub(crate) max_ns: Option<u64>,
-    pub(crate) runnable_ns: Option<u64>,
-    pub(crate) squeezed_ns: Option<u64>,
-    pub(crate) throttled_ns: Option<u64>,
-    pub(crate) blocked_ns: Option<u64>,
-    pub(crate) unfinished_ns: Option<u64>,
-    pub(crate) synthesised: Option<u64>,
-}
-
-#[derive(Serialize)]
-pub(crate) struct Behind<'a> {
-    pub(crate) pid: u32,
-    pub(crate) name: &'a str,
-    pub(crate) ns: u64,
-}
-
-#[derive(Serialize)]
-pub(crate) struct PageAllocs {
-    pub(crate) count: Option<u64>,
-    pub(crate) bytes: Option<u64>,
-}
-
-#[derive(Serialize)]
-pub(crate) struct Op<'a> {
-    pub(crate) layer: &'static str,
-    pub(crate) name: &'a str,
-    pub(crate) count: Option<u64>,
-    pub(crate) unreturned: Option<u64>,
-    pub(crate) began_before: Option<u64>,
-    pub(crate) errors: Option<u64>,
-    pub(crate) bytes: Option<u64>,
-    pub(crate) sum_ns: Option<u64>,
-    pub(crate) self_ns: Option<u64>,
-    pub(crate) mean_ns: Option<u64>,
-    pub(crate) p50_ns: Option<u64>,
-    pub(crate) p95_ns: Option<u64>,
-    pub(crate) p99_ns: Option<u64>,
-    pub(crate) max_ns: Option<u64>,
-    pub(crate) running_ns: Option<u64>,
-    pub(crate) runnable_ns: Option<u64>,
-    pub(crate) throttled_ns: Option<u64>,
-    pub(crate) blocked_ns: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -338,7 +260,7 @@ impl<'a> Report<'a> {
             schema: "ingero-analyze/1",
             trace: TraceHead::new(a),
             range: Range { from_ns: rel(a, a.window.from_ns), to_ns: rel(a, a.window.from_ns) + a.window.len_ns() },
-            at_least: AtLeastRow::new(a.at_least()),
+            at_least: a.at_least(),
             phases: phases.map(|p| PhaseRow::new(a, p)).collect(),
             processes: a.active().into_iter().filter(|id| wanted(*id)).map(|id| ProcessRow::new(a, id)).collect(),
             incidents: incidents.map(|i| IncidentRow::new(a, i)).collect(),
@@ -417,12 +339,7 @@ impl<'a> PhaseRow<'a> {
                 .as_ref()
                 .filter(|_| a.knows_states_of(p.phase.process))
                 .map(|s| SilenceRow::new(a, p.phase.process, s)),
-            busy: p.busy.map(|b| BusyRow {
-                percent: b.percent,
-                samples: b.samples,
-                devices: b.devices,
-                idle_ns: b.idle_ns,
-            }),
+            busy: p.busy,
             unclaimed: p
                 .phase
                 .unclaimed
@@ -486,9 +403,9 @@ impl<'a> LinkRow<'a> {
     }
 }
 
-impl<'a> Behind<'a> {
-    fn new(a: &'a Analysis, id: ProcessId, ns: u64) -> Self {
-        Self { pid: a.processes.get(id).pid, name: a.name(id), ns }
+impl Behind {
+    fn new(a: &Analysis, id: ProcessId, ns: u64) -> Self {
+        Self { pid: a.processes.get(id).pid, name: a.name(id).to_owned(), ns }
     }
 }
 
@@ -504,7 +421,7 @@ impl<'a> ProcessRow<'a> {
             name: a.name(id),
             parent_pid: p.parent_pid,
             threads: p.threads.len(),
-            at_least: AtLeastRow::new(a.at_least_of(id)),
+            at_least: a.at_least_of(id),
             context_switches: known(f.context_switches).or(off.map(|t| t.count)),
             off_cpu: OffCpu {
                 count: known(f.off_cpu.count).or(off.map(|t| t.count)),
@@ -530,8 +447,8 @@ impl<'a> ProcessRow<'a> {
     }
 }
 
-impl<'a> Op<'a> {
-    fn new(a: &'a Analysis, id: ProcessId, func: FuncId, op: &OpFigures) -> Self {
+impl Op {
+    fn new(a: &Analysis, id: ProcessId, func: FuncId, op: &OpFigures) -> Self {
         let info = a.trace.function(func);
         let exact = !a.sampled_of(id);
         let percentile = |q| op.percentile_ns(q).filter(|_| exact);
@@ -539,8 +456,8 @@ impl<'a> Op<'a> {
         let state = |n: u64| a.knows_states_of(id).then_some(n);
         let totals = a.figures(id).totals.as_ref().and_then(|t| t.ops.get(&func));
         Self {
-            layer: info.map_or("?", |i| i.layer.name()),
-            name: info.map_or("?", |i| i.symbol.as_str()),
+            layer: info.map_or("?", |i| i.layer.name()).to_owned(),
+            name: info.map_or("?", |i| i.symbol.as_str()).to_owned(),
             count: known(op.count()).or(totals.map(|t| t.count)),
             unreturned: known(op.unreturned),
             began_before: known(op.began_before),

@@ -6,6 +6,7 @@ pub(crate) mod json;
 mod markdown;
 pub(crate) mod nothing;
 mod processes;
+mod rows;
 pub(crate) mod sample;
 pub(crate) mod silence;
 mod text;
@@ -15,6 +16,7 @@ pub(crate) use markdown::escaped;
 pub use markdown::markdown;
 pub(crate) use nothing::of_processes as nothing_of_processes;
 pub(crate) use processes::shown;
+pub use rows::{Behind, OffCpu, Op, PageAllocs, Range};
 pub use text::{Options, text};
 pub(crate) use text::{columns, lost, percent, share_of, short, verdicts};
 

@@ -51,6 +51,8 @@ pub(crate) fn of_causes(a: &Analysis, wanted: &impl Fn(ProcessId) -> bool) -> &'
         || !a.losses.hidden(a.window.from_ns, a.window.to_ns).is_empty()
     {
         "No cause of lost time was found where no events were lost; of the rest nothing can be told."
+    } else if a.phases.iter().filter(|p| wanted(p.phase.process)).any(|p| a.unexplained(p).is_some()) {
+        "No cause of lost time was found in what the recording shows: what some gaps were for it does not."
     } else {
         "No cause of lost time was found."
     }

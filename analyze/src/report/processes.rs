@@ -135,7 +135,7 @@ impl Report<'_> {
         }
         let more = a.active().into_iter().filter(|&id| wanted(id)).count() - ids.len();
         if more > 0 {
-            line!(self, "… and {more} more (--format json has all, --pid P picks some)");
+            self.wrapped("", &format!("… and {more} more (--format json has all, --pid P picks some)"));
         }
         self.wrapped(
             "",

@@ -111,7 +111,7 @@ impl Report<'_> {
         facts.push(lost(a));
         self.wrapped("", &format!("{}: {}", printable(a.trace.path()), facts.join(", ")));
         if let Some(range) = super::range(a, self.wall) {
-            line!(self, "{range}");
+            self.wrapped("", &range);
         }
     }
 
@@ -143,7 +143,8 @@ impl Report<'_> {
     fn more(&mut self, left_out: usize, one: &str, many: &str) {
         if left_out > 0 {
             let what = if left_out == 1 { one } else { many };
-            line!(self, "\n… and {left_out} more {what} (--format json has all, --pid P picks some)");
+            line!(self, "");
+            self.wrapped("", &format!("… and {left_out} more {what} (--format json has all, --pid P picks some)"));
         }
     }
 
@@ -256,12 +257,15 @@ fn gaps(a: &Analysis, p: &PhaseFigures) -> String {
         None => format!("{head}; what the submitting thread did in them is unknown: no context switch can be read"),
         Some(spent) => {
             let unknown_ns = p.phase.gaps_ns().saturating_sub(spent.total_ns());
-            let end_ns = p.phase.claimed_ns().saturating_sub(p.phase.asked_ns());
-            let end = match super::matters(end_ns, p.phase.claimed_ns()) {
-                true => format!("; the last {} are the end of the process, and count for nothing", duration(end_ns)),
-                false => String::new(),
-            };
-            format!("{head}: the submitting thread {}{end}", super::states(spent, unknown_ns))
+            let unasked = [(p.phase.start_up_ns(), "first", "start-up"), (p.phase.ended_ns(), "last", "end")];
+            // All of a warm-up is called one.
+            let unasked = unasked.into_iter().skip(usize::from(p.phase.warm_up));
+            let told = unasked.filter(|(ns, ..)| super::matters(*ns, p.phase.claimed_ns()));
+            let told = told.map(|(ns, which, what)| {
+                format!("; the {which} {} are the {what} of the process, and count for nothing", duration(ns))
+            });
+            let spent = super::states(spent, unknown_ns);
+            format!("{head}: the submitting thread {spent}{}", told.collect::<String>())
         }
     }
 }
@@ -284,14 +288,6 @@ pub(crate) fn lost(a: &Analysis) -> String {
         None => "an unknown number LOST".to_owned(),
     };
     format!("{cut}{lost}")
-}
-
-/// How busy a GPU was by its own count, where that is clearly longer than it was fed: it had work queued.
-fn busier(p: &PhaseFigures, fed: f64) -> Option<crate::Busy> {
-    /// Shares that differ by less, in percent, say the same.
-    const DIFFERS: f64 = 10.0;
-    #[expect(clippy::cast_precision_loss, reason = "a percentage")]
-    p.busy.filter(|busy| busy.percent as f64 >= 100.0 * fed + DIFFERS)
 }
 
 /// One sentence for each phase, those first that lost most to one cause, and then the longest: how well it fed its GPU, and what
@@ -334,9 +330,10 @@ pub(crate) fn verdicts(a: &Analysis, wanted: &impl Fn(ProcessId) -> bool) -> Vec
         let head = match (p.phase.submissions, p.starved_share()) {
             (0, _) if !p.phase.within_call => format!("{label} submitted nothing to a GPU"),
             (_, Some(starved)) => {
-                let busy = busier(p, 1.0 - starved).map_or(String::new(), |b| format!(", and busy {} %", b.percent));
+                let busy = p.busy.filter(|busy| busy.is_beyond(1.0 - starved));
+                let busy = busy.map_or(String::new(), |b| format!(", and busy {} %", b.percent));
                 // Seen from the host it was fed in time in which it may have had nothing to do.
-                let most = if told(p).is_some_and(|i| i.fed().is_some()) { "at most " } else { "" };
+                let most = if a.fed_at_most(p) { "at most " } else { "" };
                 format!("GPU fed {most}{} % of {of} by {label}{busy}", percent(1.0 - starved))
             }
             // Whoever starts up does not feed a GPU yet, and that is no loss.
@@ -350,7 +347,13 @@ pub(crate) fn verdicts(a: &Analysis, wanted: &impl Fn(ProcessId) -> bool) -> Vec
                 format!("; {} lost to {}{fed}", i.lost(), i.cause)
             }
             _ if p.phase.submissions == 0 && !p.phase.within_call => super::silence::verdict(a, p).unwrap_or_default(),
-            _ if !p.phase.warm_up => "; no cause of lost time above 5 %".to_owned(),
+            // That there is no cause is said of what the recording shows alone.
+            _ if !p.phase.warm_up => match a.unexplained(p) {
+                Some(ns) => {
+                    format!("; for {} of its gaps the recording does not show what they were for", duration(ns))
+                }
+                None => "; no cause of lost time above 5 %".to_owned(),
+            },
             _ => String::new(),
         };
         format!("{head}{tail}{phase}")

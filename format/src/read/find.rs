@@ -50,7 +50,7 @@ impl Trace {
         if let Some(problem) = problem.filter(|_| major == VERSION_MAJOR || !crc_fits(&header)) {
             self.header_at(FILE_HEADER_LEN as u64).map_err(|_| Error::corrupt("the file header", 0, problem))?;
             let problem = format!("{problem}; read as version {VERSION_MAJOR}");
-            self.damage.push(Damage { offset: 0, len: FILE_HEADER_LEN as u64, problem, header: None });
+            self.damage.push(Damage { offset: 0, len: FILE_HEADER_LEN as u64, problem, header: None, is_cut: false });
             return Ok(());
         }
         if major != VERSION_MAJOR {
@@ -71,7 +71,8 @@ impl Trace {
                 self.complete = listed && self.damage.iter().all(|d| d.offset == 0);
             }
             Err(Error::Corrupt { offset, problem, .. }) => {
-                self.damage.push(Damage { offset, len: 0, problem: format!("index: {problem}"), header: None });
+                let problem = format!("index: {problem}");
+                self.damage.push(Damage { offset, len: 0, problem, header: None, is_cut: false });
                 self.scan()?;
             }
             Err(other) => return Err(other),
@@ -155,6 +156,15 @@ impl Trace {
         ChunkHeader::from_bytes(&bytes).ok()
     }
 
+    /// Whether the file ends within the header of a chunk that begins here.
+    fn ends_within_header(&self, offset: u64) -> Result<bool, Error> {
+        let mut bytes = [0; CHUNK_MAGIC.len()];
+        let rest = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let begin = &mut bytes[..rest.min(CHUNK_MAGIC.len())];
+        self.read_at(begin, offset)?;
+        Ok(rest < CHUNK_HEADER_LEN && CHUNK_MAGIC.starts_with(begin))
+    }
+
     fn scan(&mut self) -> Result<(), Error> {
         let mut offset = FILE_HEADER_LEN as u64;
         let mut last_seq = None;
@@ -170,7 +180,8 @@ impl Trace {
                 Err(problem) => {
                     let next = self.next_chunk(offset + CHUNK_ALIGN as u64, last_seq)?;
                     let header = self.sound_header(offset);
-                    self.damage.push(Damage { offset, len: next - offset, problem, header });
+                    let is_cut = self.ends_within_header(offset)?;
+                    self.damage.push(Damage { offset, len: next - offset, problem, header, is_cut });
                     offset = next;
                 }
             }

@@ -254,7 +254,9 @@ fn losses(trace: &Trace, lines: &mut Vec<String>) {
 }
 
 fn damage(trace: &Trace, lines: &mut Vec<String>, unreadable: &Unreadable) {
-    let opened = trace.damage().iter().map(|d| format!("{:#x}, {}: {}", d.offset, count(d.len, "byte"), d.problem));
+    // That it was cut off is said above.
+    let opened = trace.damage().iter().filter(|d| !d.is_cut);
+    let opened = opened.map(|d| format!("{:#x}, {}: {}", d.offset, count(d.len, "byte"), d.problem));
     let all: Vec<String> = opened.chain(unreadable.problems.iter().cloned()).collect();
     if all.is_empty() {
         section(lines, "damage", "none seen; verify reads every byte");

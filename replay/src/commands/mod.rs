@@ -179,8 +179,9 @@ fn incomplete(trace: &Trace, lost_blocks: usize, lost_events: u64) -> Ending {
     if !trace.complete() {
         parts.push("the recording was cut off before its end".to_owned());
     }
-    if !trace.damage().is_empty() {
-        parts.push(count(trace.damage().len() as u64, "damaged part"));
+    let damaged = trace.damage().iter().filter(|d| !d.is_cut).count();
+    if damaged > 0 {
+        parts.push(count(damaged as u64, "damaged part"));
     }
     if lost_blocks > 0 {
         let blocks = count(lost_blocks as u64, "unreadable block");

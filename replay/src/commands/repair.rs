@@ -39,7 +39,8 @@ pub(super) fn run(trace: &Trace, output: &Path, force: bool, out: &mut impl Writ
     let (lost, unknown) = count_lost(trace, &mut check, events);
 
     let mut writer = copy.into_writer()?;
-    for finding in check.findings.iter().filter(|f| f.rows != Some(0)) {
+    // That the file ends there is told below.
+    for finding in check.findings.iter().filter(|f| f.rows != Some(0) && !f.is_cut) {
         let name = finding.block.map_or(UNKNOWN_KIND, |h| trace.kind_name(h.kind));
         let probe = writer.string(name);
         let cpu = finding.block.map(|h| h.cpu).filter(|&cpu| cpu != CPU_SEVERAL).unwrap_or(NO_CPU);

@@ -27,7 +27,8 @@ pub(super) fn run(trace: &Trace, out: &mut impl Write) -> Result<Ending> {
     let check = Check::of(trace)?;
     for finding in &check.findings {
         let chunk = finding.chunk.as_ref().map_or_else(String::new, |name| format!(" ({name})"));
-        writeln!(out, "damage at {:#x}{chunk}: {}", finding.offset, one_line(&finding.problem))
+        let what = if finding.is_cut { "cut off" } else { "damage" };
+        writeln!(out, "{what} at {:#x}{chunk}: {}", finding.offset, one_line(&finding.problem))
             .context("cannot write")?;
         writeln!(out, "    lost: {}", loss(finding, check.start_ns)).context("cannot write")?;
     }
@@ -58,8 +59,9 @@ pub(super) fn run(trace: &Trace, out: &mut impl Write) -> Result<Ending> {
     if !trace.complete() {
         parts.push("not complete (no footer with an index that fits)".to_owned());
     }
-    if !check.findings.is_empty() {
-        parts.push(format!("damaged in {}", count(check.findings.len() as u64, "place")));
+    let damaged = check.findings.iter().filter(|f| !f.is_cut).count();
+    if damaged > 0 {
+        parts.push(format!("damaged in {}", count(damaged as u64, "place")));
     }
     let lost = match trace.events_written() {
         Some(written) => count(written.saturating_sub(check.rows), "event"),
@@ -75,6 +77,9 @@ fn loss(f: &Finding, start_ns: u64) -> String {
     let events = f.rows.map_or_else(|| "an unknown number of events".to_owned(), |n| count(n, "event"));
     let also = f.also.map_or_else(String::new, |also| format!(", {also}"));
     let relative = |ns: u64| seconds(i128::from(ns) - i128::from(start_ns));
+    if let (true, Some((_, last_ns))) = (f.is_cut, f.span_ns) {
+        return format!("{events} behind the last one, at {} s", relative(last_ns));
+    }
     let when = f.span_ns.filter(|_| f.rows != Some(0)).map_or_else(String::new, |(from, to)| {
         let length = seconds(i128::from(to) - i128::from(from));
         format!(" within {length} s, from {} s to {} s", relative(from), relative(to))
@@ -114,6 +119,7 @@ impl<'t> Check<'t> {
                     rows: Some(written.saturating_sub(listed)),
                     also: None,
                     span_ns: trace.span_ns(),
+                    is_cut: false,
                 });
             }
         }
@@ -165,7 +171,16 @@ impl<'t> Check<'t> {
         let span_ns = (h.chunk_type == CHUNK_BLOCK).then_some((h.ts_min, h.ts_max));
         let chunk = Some(chunk_name(self.trace, h));
         let block = (h.chunk_type == CHUNK_BLOCK).then_some(*h);
-        self.findings.push(Finding { offset: c.offset, chunk, problem, block, rows, also: None, span_ns });
+        self.findings.push(Finding {
+            offset: c.offset,
+            chunk,
+            problem,
+            block,
+            rows,
+            also: None,
+            span_ns,
+            is_cut: false,
+        });
     }
 
     /// What the rows of a readable block say against its header, its order or the dictionaries.

@@ -20,7 +20,7 @@ use ingero_format::{ChunkHeader, Trace};
 
 use crate::event::Event;
 use crate::hosts::Hosts;
-use crate::lost::{Lost, lost, was_recorded};
+use crate::lost::{Lost, Missing, was_recorded};
 use crate::merge::{LostBlock, Merge};
 use ahead::Told;
 use calls::Stack;
@@ -177,8 +177,14 @@ impl<'t> Timeline<'t> {
     /// A timeline at the start of the trace.
     #[must_use]
     pub fn new(trace: &'t Trace) -> Self {
-        let lost = lost(trace, &[]);
-        let had = |kind: Kind| was_recorded(trace, &lost, kind);
+        Self::knowing(trace, &Missing::new(trace))
+    }
+
+    /// The same where it is known already what is missing from the trace.
+    #[must_use]
+    pub fn knowing(trace: &'t Trace, missing: &Missing) -> Self {
+        let lost = missing.parts();
+        let had = |kind: Kind| was_recorded(trace, lost, kind);
         let tasks = trace.tasks().len();
         let hosts = Hosts::new(trace);
         Self {
@@ -190,8 +196,8 @@ impl<'t> Timeline<'t> {
             confirms: had(Kind::Waking) && had(Kind::Wakeup),
             has_switches: had(Kind::Switch),
             start_ns: trace.span_ns().map_or(0, |(start, _)| start),
-            blind: without_switches(trace, &lost),
-            wakeless: (0..hosts.count()).map(|host| without_wakes(trace, &lost, host)).collect(),
+            blind: without_switches(trace, lost),
+            wakeless: (0..hosts.count()).map(|host| without_wakes(trace, lost, host)).collect(),
             host_of: hosts.by_task(trace),
             sight: Sight::new(hosts),
             repairs: Repairs::default(),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::part::Part;
 use super::stats::op_words;
 use super::{TypedTool, counted, heading, known_pid, maybe, maybe_count, notes};
-use crate::figures::{AtLeast, Process, Range};
+use crate::figures::{AtLeast, Process, Range, least};
 use crate::page::{LeftOut, Paging};
 use crate::problem::Problem;
 use crate::shelf::Shelf;
@@ -114,13 +114,14 @@ impl TypedTool for Breakdown {
 fn words(row: &Broken) -> String {
     let p = &row.process;
     let (o, at_least) = (&p.off_cpu, p.at_least);
-    let (least, pages_least) = (AtLeast::words(at_least.states), AtLeast::words(at_least.page_allocs));
+    // Times off the CPUs hang on wakes, too; switches and times on them do not.
+    let (off, on, pages_least) = (least(at_least.states), least(at_least.switches), least(at_least.page_allocs));
     // What is unknown is no least.
-    let time = |ns: Option<u64>| ns.map_or_else(|| maybe(None), |ns| format!("{least}{}", duration(ns)));
-    let number = |n: Option<u64>| n.map_or_else(|| maybe_count(None), |n| format!("{least}{}", count(n)));
+    let time = |least: &str, ns: Option<u64>| ns.map_or_else(|| maybe(None), |ns| format!("{least}{}", duration(ns)));
+    let number = |least: &str, n: Option<u64>| n.map_or_else(|| maybe_count(None), |n| format!("{least}{}", count(n)));
     let parent = p.parent_pid.map_or_else(String::new, |pid| format!(", child of {pid}"));
     let throttled = o.throttled_ns.filter(|&ns| ns > 0);
-    let throttled = throttled.map_or_else(String::new, |ns| format!(", throttled {least}{}", duration(ns)));
+    let throttled = throttled.map_or_else(String::new, |ns| format!(", throttled {off}{}", duration(ns)));
     let unfinished = o.unfinished_ns.filter(|&ns| ns > 0);
     let unfinished = unfinished.map_or_else(String::new, |ns| format!("; unfinished at least {}", duration(ns)));
     let pages = p.page_allocs.count.map_or_else(
@@ -137,14 +138,14 @@ fn words(row: &Broken) -> String {
         format!("{} ({}){parent}: {}", quoted(&p.name), p.pid, counted(p.threads, "thread")),
         format!(
             "  on CPU {}; off CPU {} times, {} in all, longest {}: waited for a CPU {}{throttled}, blocked {}{unfinished}",
-            time(p.on_cpu_ns),
-            number(o.count),
-            time(o.sum_ns),
-            time(o.max_ns),
-            time(o.runnable_ns),
-            time(o.blocked_ns)
+            time(on, p.on_cpu_ns),
+            number(off, o.count),
+            time(off, o.sum_ns),
+            time(off, o.max_ns),
+            time(off, o.runnable_ns),
+            time(off, o.blocked_ns)
         ),
-        format!("  {} context switches; {pages}", number(p.context_switches)),
+        format!("  {} context switches; {pages}", number(on, p.context_switches)),
     ];
     if !p.runnable_behind.is_empty() {
         let behind = p.runnable_behind.iter().map(|b| format!("{} ({}) {}", quoted(&b.name), b.pid, duration(b.ns)));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::part::Part;
 use super::{TypedTool, counted, heading, maybe, maybe_count, notes, percent, seconds};
-use crate::figures::{AtLeast, Figures, Op, Phase, Range, TraceHead};
+use crate::figures::{AtLeast, Figures, Op, Phase, Range, TraceHead, least};
 use crate::page::{LeftOut, Paging};
 use crate::problem::Problem;
 use crate::shelf::Shelf;
@@ -206,7 +206,9 @@ pub(super) fn phase_words(p: &Phase) -> String {
 
 /// An operation in words.
 pub(super) fn op_words(op: &Op, at_least: AtLeast) -> String {
-    let (calls, states) = (AtLeast::words(at_least.calls), AtLeast::words(at_least.calls || at_least.states));
+    let calls = least(at_least.calls);
+    // What it ran hangs on no wake.
+    let [states, ran] = [at_least.states, at_least.switches].map(|lacks| least(at_least.calls || lacks));
     let mut out = format!(
         "{calls}{}, {calls}{} in all, mean {}, p50 {}, p99 {}, max {calls}{}",
         op.count.map_or_else(|| "an unknown number of calls".to_owned(), |n| counted(n, "call")),
@@ -218,7 +220,7 @@ pub(super) fn op_words(op: &Op, at_least: AtLeast) -> String {
     );
     if let (Some(running), Some(runnable), Some(blocked)) = (op.running_ns, op.runnable_ns, op.blocked_ns) {
         out.push_str(&format!(
-            "; ran {states}{}, waited for a CPU {states}{}, blocked {states}{}",
+            "; ran {ran}{}, waited for a CPU {states}{}, blocked {states}{}",
             duration(running),
             duration(runnable),
             duration(blocked)

@@ -118,8 +118,15 @@ fn workers_that_reclaim_side_by_side_hold_up_their_process_once() {
 }
 
 pub(super) fn reclaiming(dur_ns: u64) -> Found {
-    let mut reclaims = Scene::new().steps(|s, at| {
-        let body = Reclaim { task: s.main, dur_ns: Some(dur_ns), order: Some(0), reclaimed: Some(32), memcg: 1 };
+    reclaiming_by(None, dur_ns)
+}
+
+/// In each gap another thread of the process, or the main thread itself, which runs all the while, reclaims memory.
+fn reclaiming_by(other: Option<u32>, dur_ns: u64) -> Found {
+    let mut s = Scene::new();
+    let task = other.map_or(s.main, |tid| s.f.task(10, tid));
+    let mut reclaims = s.steps(|s, at| {
+        let body = Reclaim { task, dur_ns: Some(dur_ns), order: Some(0), reclaimed: Some(32), memcg: 1 };
         s.f.push(at, 0, body);
     });
     reclaims.f.switch(STEPS * PERIOD + 2 * MS, 0, reclaims.main, S, IDLE);
@@ -313,6 +320,13 @@ fn a_neighbour_on_the_cpu_that_a_job_is_bound_to_shares_the_blame() {
     // Half each, and together no more than was lost.
     assert!(bound.abs_diff(taken) <= 1, "{found:?}");
     assert!((STEPS * 17 * MS..=STEPS * 18 * MS).contains(&((bound + taken) * STEPS / (STEPS - 1))), "{found:?}");
+}
+
+#[test]
+fn what_another_thread_reclaims_holds_up_no_submitting_one() {
+    assert!(has(&reclaiming_by(None, 15 * MS), "memory-pressure"));
+    let found = reclaiming_by(Some(11), 15 * MS);
+    assert!(!has(&found, "memory-pressure") && found[0].0 == "busy-main", "{found:?}");
 }
 
 #[test]

@@ -74,8 +74,12 @@ fn for_packets(besides: impl FnOnce(&mut Scene)) -> Found {
 }
 
 fn sends_again(s: &mut Scene) {
+    sends_again_on(s, 0);
+}
+
+fn sends_again_on(s: &mut Scene, cpu: u32) {
     let (local, peer) = (s.f.writer().string("10.0.0.1:40000"), s.f.writer().string("10.0.0.2:9000"));
-    s.f.push(50 * MS, 0, Retransmit { local, peer, state: None });
+    s.f.push(50 * MS, cpu, Retransmit { local, peer, state: None });
 }
 
 pub(super) fn locked(len: u64) -> Found {
@@ -155,6 +159,17 @@ fn waits_for_packets_are_network_and_losses_have_their_name() {
     let found = retransmitting(true);
     assert_eq!((found[0].0, found[0].1), ("tcp-retransmits", Severity::High), "{found:?}");
     assert!(found[0].3.contains("10.0.0.2:9000") && found[0].3.contains("on which 1 segments"), "{found:?}");
+    // What another host of a merged recording had to send again is none of it.
+    let hosts = |cpu: u32| {
+        for_packets(|s| {
+            for (n, [cpu_base, pid_base]) in [["0", "0"], ["64", "1000"]].into_iter().enumerate() {
+                s.f.writer().set_meta(&format!("host.{n}.cpu_base"), cpu_base);
+                s.f.writer().set_meta(&format!("host.{n}.pid_base"), pid_base);
+            }
+            sends_again_on(s, cpu);
+        })
+    };
+    assert_eq!((hosts(1)[0].0, hosts(64)[0].0), ("tcp-retransmits", "network"));
     // Where some were lost there may have been more.
     let lost = for_packets(|s| {
         sends_again(s);

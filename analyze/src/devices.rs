@@ -3,11 +3,14 @@
 //! What is submitted is queued, so that a GPU may be busy while nobody submits anything; when its work ends is not recorded. Its driver
 //! counts it, though, and the recorder asks it once a second (NVML's utilisation: the share of the last sixth of a second to second
 //! in which a kernel ran). That is a sample and bounds nothing; where a GPU was busy nearly all the time by many of them, though, what its
-//! process did between submissions cost it next to nothing, and to call it lost would be wrong by far.
+//! process did between submissions cost it next to nothing, and to call it lost would be wrong by far. Unless the recording shows that nothing of
+//! that process was queued: then somebody else used the GPU, or the samples missed what they do not cover, and what they say is no bound.
 
 use std::collections::BTreeMap;
 
 use ingero_format::catalog::GpuSample;
+
+use crate::report::duration;
 
 /// A sample tells of the time since the one before, and of no more than so much: they are taken once a second, and one may be late.
 const TELLS_NS: u64 = 1_500_000_000;
@@ -31,8 +34,8 @@ struct Reading {
 pub(crate) struct Devices(BTreeMap<(usize, u64), Vec<Reading>>);
 
 /// How busy the GPU was by its driver's count, which the recorder asked for once a second. It is longer than it was fed where work was
-/// queued; from 90 percent on no incident counts more than the time in which it was idle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+/// queued; from 90 percent on the incidents of the phase count no more, together, than the time in which it was idle or nothing was queued.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(serde::Deserialize, schemars::JsonSchema))]
 pub struct Busy {
     /// Share of the sampled time in which a kernel ran, percent.
@@ -41,15 +44,31 @@ pub struct Busy {
     pub samples: u64,
     /// GPUs of the host that work for anybody. Which of several is the process's is not known: it is said of the least busy one.
     pub devices: u64,
-    /// For so long no kernel ran in the phase, about: the samples stand for the time between them, and what lies behind the last
-    /// one counts as idle.
+    /// For so long no kernel ran in the phase, about: the samples stand for the time around them, and what none tells of counts as idle.
     pub idle_ns: u64,
+    /// Of so much of the phase the samples tell.
+    pub told_ns: u64,
+    /// For so long the process had nothing queued: from the end of a wait for all that it had submitted to its next submission.
+    pub unqueued_ns: u64,
+    /// Length of the phase.
+    #[serde(skip)]
+    pub(crate) len_ns: u64,
 }
 
 impl Busy {
-    /// For how long about it was idle, where it was busy nearly all the time.
+    /// For how long about it was idle, or had nothing of its process to do, where it was busy nearly all the time.
     pub(crate) fn idle_beside_queue_ns(&self) -> Option<u64> {
-        (self.percent >= QUEUE_FROM).then_some(self.idle_ns)
+        (self.percent >= QUEUE_FROM).then_some(self.idle_ns.max(self.unqueued_ns))
+    }
+
+    /// Whether the samples tell of nearly all of the phase.
+    fn is_of_all(&self) -> bool {
+        self.told_ns >= self.len_ns / 10 * 9
+    }
+
+    /// Whether the process had nothing queued for clearly longer than the GPU was idle: then it was busy with something else.
+    fn is_anothers(&self) -> bool {
+        self.unqueued_ns > self.idle_ns.saturating_add(self.len_ns / 10)
     }
 
     /// Whether it was clearly busier than fed, by the share of the time in which its host fed it: it had work queued.
@@ -58,24 +77,37 @@ impl Busy {
         const DIFFERS: f64 = 10.0;
         #[expect(clippy::cast_precision_loss, reason = "a percentage")]
         let percent = self.percent as f64;
-        percent >= 100.0 * fed + DIFFERS
+        percent >= 100.0 * fed + DIFFERS && self.is_of_all() && !self.is_anothers()
     }
 
     /// The same in words.
     #[must_use]
     pub fn words(&self) -> String {
         let who = if self.devices == 1 { "the GPU" } else { "the least busy GPU" };
-        format!("{who} was busy {} % of the time by {} samples of its own", self.percent, self.samples)
+        let (of, rest) = match self.is_of_all() {
+            true => ("the time".to_owned(), ""),
+            false => (duration(self.told_ns), ", which tell nothing of the rest"),
+        };
+        let words = format!("{who} was busy {} % of {of} by {} samples of its own{rest}", self.percent, self.samples);
+        match self.is_anothers() {
+            true => format!(
+                "{words}, though this process had nothing queued for {}: another one used it, or the samples missed that",
+                duration(self.unqueued_ns)
+            ),
+            false => words,
+        }
     }
 }
 
 impl Devices {
     pub(crate) fn sample(&mut self, host: usize, at_ns: u64, e: &GpuSample) {
-        if let Some(percent) = e.busy_percent {
-            let is_used = e.memory_used_bytes.is_none_or(|bytes| bytes >= USED_BYTES);
-            let reading = Reading { at_ns, percent: percent.min(100), is_used };
-            self.0.entry((host, e.device)).or_default().push(reading);
+        let is_used = e.memory_used_bytes.is_none_or(|bytes| bytes >= USED_BYTES);
+        // One that works for somebody and does not tell how busy it is stays among the others, with nothing to tell.
+        if e.busy_percent.is_none() && !is_used {
+            return;
         }
+        let readings = self.0.entry((host, e.device)).or_default();
+        readings.extend(e.busy_percent.map(|percent| Reading { at_ns, percent: percent.min(100), is_used }));
     }
 
     /// How busy the least busy GPU of a host was from one time to another; none where that is not known of each.
@@ -91,24 +123,35 @@ impl Devices {
     }
 }
 
-/// What so many samples within a time say of it.
+/// What so many samples within a time say of it. Each stands for the time since the one before, the last one for what is behind it, too: one
+/// that was taken after the end tells of what came then.
 fn of_device(samples: &[Reading], count: u64, start_ns: u64, end_ns: u64) -> Option<Busy> {
     let (mut told_ns, mut busy_ns, mut idle_ns) = (0, 0, 0_u128);
-    let mut before_ns = 0;
-    for s in samples {
-        let from_ns = before_ns.max(s.at_ns.saturating_sub(TELLS_NS)).max(start_ns);
-        let ns = s.at_ns.min(end_ns).saturating_sub(from_ns);
-        before_ns = s.at_ns;
+    let mut tell = |from_ns: u64, to_ns: u64, percent: u64| {
+        let ns = to_ns.saturating_sub(from_ns.max(start_ns));
         told_ns += ns;
-        busy_ns += u128::from(ns) * u128::from(s.percent);
-        idle_ns += u128::from(ns) * u128::from(100 - s.percent);
+        busy_ns += u128::from(ns) * u128::from(percent);
+        idle_ns += u128::from(ns) * u128::from(100 - percent);
+    };
+    let mut before_ns = 0;
+    let inside = samples.get(..samples.partition_point(|s| s.at_ns < end_ns)).unwrap_or_default();
+    for s in inside {
+        tell(before_ns.max(s.at_ns.saturating_sub(TELLS_NS)), s.at_ns, s.percent);
+        before_ns = s.at_ns;
+    }
+    if let Some(last) = inside.last() {
+        tell(last.at_ns, end_ns.min(last.at_ns.saturating_add(TELLS_NS)), last.percent);
     }
     let part = |sum: u128| u64::try_from(sum / 100).unwrap_or(u64::MAX);
+    let len_ns = end_ns.saturating_sub(start_ns);
     (count >= SAMPLES && told_ns > 0).then(|| Busy {
         samples: count,
         devices: 1,
         percent: u64::try_from(busy_ns / u128::from(told_ns)).unwrap_or(100),
-        idle_ns: part(idle_ns).saturating_add((end_ns - start_ns).saturating_sub(told_ns)),
+        idle_ns: part(idle_ns).saturating_add(len_ns.saturating_sub(told_ns)),
+        told_ns,
+        unqueued_ns: 0,
+        len_ns,
     })
 }
 
@@ -134,14 +177,43 @@ mod tests {
         let devices = sampled(&[(1_000, 0), (2_000, 100), (3_000, 50), (4_000, 100)]);
         // Half of the second up to 2 s, the next two whole, and half a second behind the last.
         let told = busy(&devices, 0, 1_500, 4_500).unwrap();
-        assert_eq!((told.samples, told.percent, told.devices), (3, 80, 1));
-        assert_eq!((told.idle_ns, told.idle_beside_queue_ns()), (500_000_000 + 500_000_000, None));
+        assert_eq!((told.samples, told.percent, told.devices), (3, 83, 1));
+        assert_eq!((told.idle_ns, told.idle_beside_queue_ns()), (500_000_000, None));
+        // One that was taken later tells of what came then.
+        assert_eq!(
+            busy(&sampled(&[(1_000, 0), (2_000, 100), (3_000, 50), (4_000, 100), (5_000, 0)]), 0, 1_500, 4_500),
+            Some(told)
+        );
+        // Nor does it tell more than a second and a half of what is behind it.
+        let told = busy(&devices, 0, 1_500, 9_000).unwrap();
+        assert_eq!((told.told_ns, told.idle_ns), (4_000_000_000, 500_000_000 + 3_500_000_000));
         assert_eq!(busy(&devices, 0, 1_500, 3_500), None, "two samples");
         assert_eq!(busy(&devices, 1, 0, 4_500), None, "another host");
         // One that is late tells no more than a second and a half.
         let late = sampled(&[(1_000, 100), (2_000, 100), (12_000, 100)]);
         let late = busy(&late, 0, 0, 12_001).unwrap();
-        assert_eq!((late.idle_ns, late.idle_beside_queue_ns()), (1_000_000 + 8_500_000_000, Some(8_501_000_000)));
+        assert_eq!((late.idle_ns, late.idle_beside_queue_ns()), (8_500_000_000, Some(8_500_000_000)));
+        assert_eq!(
+            late.words(),
+            "the GPU was busy 100 % of 3.50 s by 3 samples of its own, which tell nothing of the rest"
+        );
+        assert!(!late.is_beyond(0.1), "of a part of the time");
+    }
+
+    #[test]
+    fn a_gpu_that_is_busy_while_nothing_is_queued_is_anothers() {
+        let devices = sampled(&[(1_000, 100), (2_000, 100), (3_000, 100)]);
+        let told = busy(&devices, 0, 0, 3_001).unwrap();
+        assert_eq!((told.idle_beside_queue_ns(), told.is_beyond(0.5)), (Some(0), true));
+        let short = Busy { unqueued_ns: 300_000_000, ..told };
+        assert_eq!((short.idle_beside_queue_ns(), short.is_beyond(0.5)), (Some(300_000_000), true));
+        let long = Busy { unqueued_ns: 2_900_000_000, ..told };
+        assert_eq!((long.idle_beside_queue_ns(), long.is_beyond(0.5)), (Some(2_900_000_000), false));
+        assert_eq!(
+            long.words(),
+            "the GPU was busy 100 % of the time by 3 samples of its own, though this process had nothing queued for 2.90 s: \
+             another one used it, or the samples missed that"
+        );
     }
 
     #[test]
@@ -155,11 +227,16 @@ mod tests {
         assert_eq!((told.devices, told.percent), (2, 30));
         devices.sample(0, 5, &GpuSample { device: 2, busy_percent: Some(9), ..GpuSample::default() });
         assert_eq!(busy(&devices, 0, 0, 3_001), None, "little is known of the third");
+        // The same where one never tells.
+        let mut devices = sampled(&[(1_000, 100), (2_000, 100), (3_000, 100)]);
+        devices.sample(0, 5, &GpuSample { device: 2, ..GpuSample::default() });
+        assert_eq!(busy(&devices, 0, 0, 3_001), None);
         // One that has next to no memory in use is nobody's.
         let unused =
             GpuSample { device: 3, busy_percent: Some(0), memory_used_bytes: Some(4 << 20), ..GpuSample::default() };
         let mut devices = sampled(&[(1_000, 100), (2_000, 100), (3_000, 100)]);
         (1..=3).for_each(|at| devices.sample(0, at * 1_000_000_000, &unused));
+        devices.sample(0, 5, &GpuSample { device: 4, busy_percent: None, ..unused });
         assert_eq!(busy(&devices, 0, 0, 3_001).map(|b| (b.devices, b.percent)), Some((1, 100)));
     }
 }

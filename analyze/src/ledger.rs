@@ -13,7 +13,7 @@ use ingero_replay::{
 use crate::affinity::Affinities;
 use crate::behind::Behind;
 use crate::chain::{Ending, History, LOOKS_NS, Machine, Surroundings, Wait, manner};
-use crate::devices::Devices;
+use crate::devices::{Busy, Devices};
 use crate::disks::Disks;
 use crate::feed::Gap;
 use crate::figures::{LongWait, PhaseFigures, ProcessFigures, Silence};
@@ -169,7 +169,9 @@ impl<'a> Ledger<'a> {
     fn tell_busy(&mut self) {
         for p in self.phases.iter_mut().filter(|p| p.phase.is_alone && p.starved_share().is_some()) {
             let host = self.known.host_of(self.surroundings.processes.get(p.phase.process).pid);
-            p.busy = self.devices.busy(host, p.phase.start_ns, p.phase.end_ns);
+            let unqueued_ns = crate::sum(p.phase.gaps.iter().filter(|gap| gap.after_wait).map(Gap::len_ns));
+            let busy = self.devices.busy(host, p.phase.start_ns, p.phase.end_ns);
+            p.busy = busy.map(|busy| Busy { unqueued_ns, ..busy });
         }
     }
 

@@ -158,6 +158,11 @@ impl Series {
         (count, time)
     }
 
+    /// When the last of what is stored was over.
+    fn stored_until_ns(&self) -> u64 {
+        self.stored.iter().map(|(at, dur)| at.saturating_add(*dur)).max().unwrap_or(0)
+    }
+
     /// Whether the source stored all that it counted.
     fn is_whole(&self) -> bool {
         crate::sum(self.totals.iter().map(|t| t.count)) == self.stored.len() as u64
@@ -462,6 +467,14 @@ impl<'a> Walk<'a> {
         cuts
     }
 
+    /// The last stored sign of the main thread.
+    fn seen_until_ns(&self) -> u64 {
+        let Some(main) = self.main else { return 0 };
+        let series = self.kept.series.range((main, Key::Switch)..).take_while(|((task, _), _)| *task == main);
+        let calls = self.calls.iter().map(|c| c.1);
+        series.map(|(_, series)| series.stored_until_ns()).chain(calls).max().unwrap_or(0)
+    }
+
     fn phase(&self, start_ns: u64, end_ns: u64, warm_up: bool) -> Phase {
         let within = |at: u64| (start_ns..end_ns).contains(&at);
         let mut sample = Sample { main: self.main, ..Sample::default() };
@@ -492,6 +505,10 @@ impl<'a> Walk<'a> {
                     Key::Call(_) => {}
                 }
             }
+        }
+        if let Some(off) = &mut sample.off_cpu_ns {
+            // A source stores a wait when it is over: behind the last sign of the thread there may be one that never was.
+            off.at_most = off.at_most.saturating_add(end_ns.saturating_sub(self.seen_until_ns().max(start_ns)));
         }
         if self.main.is_some() {
             // One thread can spend no more time than there is; only what begins here may last beyond.

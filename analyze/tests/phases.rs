@@ -557,6 +557,26 @@ fn waiting_steps() -> Trace {
     r.finish()
 }
 
+/// A range that begins in a wait for the device and in which nothing is submitted: the device is busy up to the wait's end, and not asked
+/// for anything behind it.
+#[test]
+fn a_wait_that_a_range_begins_in_is_no_silence() {
+    let mut r = Run::new(true);
+    for kernel in 0..40 {
+        r.launch(kernel % 4, 100_000);
+    }
+    let waits_ns = r.at;
+    r.call("cudaDeviceSynchronize", Class::Sync, 2_000 * MS);
+    r.at += 1_000 * MS;
+    let end_ns = r.at;
+    r.f.switch(end_ns, 0, r.main, 1, IDLE);
+    let trace = r.finish();
+    let from_ns = waits_ns + 500 * MS;
+    let a = Analysis::new(&trace, Window { from_ns, ..Window::whole(&trace) });
+    let told: Vec<_> = a.phases.iter().map(|p| (p.phase.within_call, p.phase.len_ns() / MS)).collect();
+    assert_eq!(told, [(true, 1_500), (false, 1_000)]);
+}
+
 #[test]
 fn no_phase_goes_beyond_its_range() {
     let trace = waiting_steps();

@@ -237,13 +237,19 @@ fn side(a: &Analysis, other: &Analysis, common: &BTreeSet<&str>) -> Side {
 /// How busy the GPU was in so much time of these phases, where that is known of nine tenths of it.
 fn busy<'a>(phases: impl Iterator<Item = &'a PhaseFigures>, wall_ns: u64) -> Option<Busy> {
     let (mut known_ns, mut busy_ns) = (0_u64, 0_u128);
-    let mut all = Busy { samples: 0, devices: 0, percent: 0, idle_ns: 0 };
+    let mut all = Busy { len_ns: wall_ns, ..Busy::default() };
     for (p, busy) in phases.filter_map(|p| Some((p, p.busy?))) {
         known_ns = known_ns.saturating_add(p.phase.len_ns());
         busy_ns += u128::from(p.phase.len_ns()) * u128::from(busy.percent);
         all.samples = all.samples.saturating_add(busy.samples);
         all.devices = all.devices.max(busy.devices);
-        all.idle_ns = all.idle_ns.saturating_add(busy.idle_ns);
+        for (sum, of) in [
+            (&mut all.idle_ns, busy.idle_ns),
+            (&mut all.told_ns, busy.told_ns),
+            (&mut all.unqueued_ns, busy.unqueued_ns),
+        ] {
+            *sum = sum.saturating_add(of);
+        }
     }
     let percent = u64::try_from(busy_ns.checked_div(u128::from(known_ns))?).unwrap_or(100);
     // What no sample tells of counts as idle, as it does within a phase.

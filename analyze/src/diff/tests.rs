@@ -1,7 +1,7 @@
 use super::*;
-use ingero_format::catalog::TaskId;
+use ingero_format::catalog::{Call, TaskId};
 use ingero_replay::Window;
-use ingero_replay::fixture::Fixture;
+use ingero_replay::fixture::{Fixture, returned};
 
 const MS: u64 = 1_000_000;
 
@@ -238,8 +238,10 @@ fn beside_a_gpu(busy_us: u64, percent: u64) -> ingero_format::Trace {
     let sync = f.func("cudaStreamSynchronize", Layer::Runtime, Class::Sync);
     f.switch(0, 0, TaskId(0), 0, main);
     for i in 0..4_000 {
-        f.call(i * MS, 0, main, launch, 10_000);
-        f.call(i * MS + 20_000, 0, main, sync, MS - 21_000 - busy_us * 1_000);
+        // The wait is for another stream: this one has more to do.
+        f.push(i * MS, 0, Call { stream: Some(7), ..returned(main, launch, 10_000) });
+        let waited = returned(main, sync, MS - 21_000 - busy_us * 1_000);
+        f.push(i * MS + 20_000, 0, Call { stream: Some(8), ..waited });
     }
     for at in 0..5 {
         f.push(1_000 * MS * at + 100, NO_CPU, GpuSample { busy_percent: Some(percent), ..GpuSample::default() });

@@ -122,6 +122,8 @@ pub(super) struct Case<'a> {
     squeezed_behind: BTreeMap<ProcessId, u64>,
     /// The phase's own process, its descendants with a thread in the chains, and those that work for it at any time.
     family: Vec<ProcessId>,
+    /// What an incident of a kind may count at most, where its GPU was busy meanwhile.
+    pub(super) most_ns: BTreeMap<&'static str, u64>,
 }
 
 impl<'a> Case<'a> {
@@ -133,6 +135,7 @@ impl<'a> Case<'a> {
             behind: Vec::new(),
             squeezed_behind: BTreeMap::new(),
             family: Vec::new(),
+            most_ns: BTreeMap::new(),
         };
         let mut behind: BTreeMap<ProcessId, u64> = BTreeMap::new();
         for (at, link) in phase.chains.links() {
@@ -470,11 +473,9 @@ impl<'a> Case<'a> {
 
     /// An incident of this phase, however little it lost.
     pub(super) fn incident_of_any(&self, kind: &'static str, cause: &'static str, lost_ns: u64) -> Incident {
-        // Who waits for another rank does so in a kernel, on a GPU that is busy.
-        let idle_ns =
-            self.phase.busy.filter(|_| kind != super::straggler::KIND).and_then(|busy| busy.idle_beside_queue_ns());
-        let capped = idle_ns.is_some_and(|idle_ns| idle_ns < lost_ns);
-        let lost_ns = lost_ns.min(idle_ns.unwrap_or(u64::MAX));
+        let most_ns = self.most_ns.get(kind).copied().unwrap_or(u64::MAX);
+        let capped = most_ns < lost_ns;
+        let lost_ns = lost_ns.min(most_ns);
         let share = ratio(lost_ns, self.phase.phase.claimed_ns());
         Incident {
             kind,

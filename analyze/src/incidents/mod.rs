@@ -29,6 +29,8 @@ mod straggler;
 mod waits_too_often;
 mod wake_up;
 
+use std::collections::BTreeMap;
+
 use ingero_format::catalog::TaskId;
 use ingero_replay::ProcessId;
 
@@ -247,9 +249,13 @@ pub(crate) fn find(analysis: &Analysis) -> (Vec<Incident>, Vec<Incident>) {
         (false, false) => RULES,
     };
     let of_phase = |phase| {
+        let find = |case: &Case| rules(phase).iter().filter_map(|rule| (rule.find)(case)).collect::<Vec<_>>();
         let case = Case::new(analysis, phase);
-        let found = rules(phase).iter().filter_map(|rule| (rule.find)(&case));
-        found.map(|incident| beside_queue(incident, phase)).collect::<Vec<_>>()
+        let found = find(&case);
+        let Some(idle_ns) = phase.busy.and_then(|busy| busy.idle_beside_queue_ns()) else { return found };
+        let found = find(&Case { most_ns: shared_out(&found, idle_ns), ..case });
+        let found = found.into_iter().filter(|incident| incident.lost_ns > 0 || !incident.capped);
+        found.map(|incident| beside_queue(incident, phase)).collect()
     };
     let mut found: Vec<Incident> = phases.flat_map(of_phase).collect();
     debug_assert!(found.iter().all(|i| RULES.iter().chain(SAMPLED_RULES).any(|r| r.kinds.contains(&i.kind))));
@@ -257,12 +263,31 @@ pub(crate) fn find(analysis: &Analysis) -> (Vec<Incident>, Vec<Incident>) {
     found.into_iter().partition(|i| !i.minor)
 }
 
+/// What each kind may count of the time in which a GPU was idle, those first that would have lost most: together they count no more.
+fn shared_out(found: &[Incident], mut idle_ns: u64) -> BTreeMap<&'static str, u64> {
+    let mut by_loss: Vec<_> = found.iter().collect();
+    by_loss.sort_by_key(|i| (std::cmp::Reverse(i.lost_ns), i.kind));
+    // Who waits for another rank does so in a kernel, on a GPU that is busy.
+    let queued = by_loss.into_iter().filter(|i| i.kind != straggler::KIND);
+    queued
+        .map(|i| {
+            let ns = i.lost_ns.min(idle_ns);
+            idle_ns -= ns;
+            (i.kind, ns)
+        })
+        .collect()
+}
+
 /// An incident that says why its lost time is no more.
 fn beside_queue(mut incident: Incident, phase: &crate::PhaseFigures) -> Incident {
-    if let Some(busy) = phase.busy.filter(|_| incident.capped) {
-        let idle = seconds(incident.lost_ns);
-        incident.root_cause +=
-            &format!("; {}: it had work queued, and waited for about {idle} of that at most", busy.words());
+    if let Some((busy, idle_ns)) =
+        phase.busy.filter(|_| incident.capped).and_then(|busy| Some((busy, busy.idle_beside_queue_ns()?)))
+    {
+        let idle = seconds(idle_ns);
+        incident.root_cause += &format!(
+            "; {}: it had work queued, and had none for about {idle} at most, for all causes together",
+            busy.words()
+        );
     }
     incident
 }

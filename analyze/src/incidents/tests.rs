@@ -69,6 +69,19 @@ fn no_more_is_lost_than_the_gpu_was_idle() {
     assert_eq!((*kind, *severity), ("busy-main", Severity::Low));
     assert!((119_000_000..121_000_000).contains(lost_ns), "{lost_ns}");
     assert!(summary.starts_with("train (10) lost up to 120 ms because"), "{summary}");
+    // Where each step ends with a wait for the device, nothing of the process is queued behind it: somebody else's kernels ran.
+    let synced = |f: &mut Fixture| {
+        let (task, sync) = (f.task(10, 10), f.func("cudaDeviceSynchronize", Library::Runtime, Class::Sync));
+        (0..4_000).for_each(|i| f.call(1_000_000 * i + 20_000, 0, task, sync, 100_000));
+    };
+    let trace = gpu(100, synced).finish();
+    let whole = Analysis::new(&trace, Window::whole(&trace));
+    let (worst, busy) = (&whole.incidents[0], whole.phases[0].busy.unwrap());
+    assert_eq!((worst.kind, worst.severity, worst.at_most), ("busy-main", Severity::High, false));
+    assert!(worst.lost_ns > 3_500_000_000 && busy.unqueued_ns >= worst.lost_ns, "{} {busy:?}", worst.lost_ns);
+    assert!(busy.words().contains("nothing queued for 3.5"), "{}", busy.words());
+    let text = crate::report::text(&whole, &crate::report::Options::default());
+    assert!(!text.lines().next().unwrap_or_default().contains("busy 100"), "{text}");
     // It was idle for a while: how long exactly no sample tells.
     let found = beside_a_gpu(80, |_| {});
     assert!(matches!(found.as_slice(), [("busy-main", Severity::High, 3_900_000_000.., _)]), "{found:?}");
@@ -94,6 +107,30 @@ fn no_more_is_lost_than_the_gpu_was_idle() {
         let alone = Analysis::of_phase(&trace, window, p.number).unwrap();
         assert_eq!((alone.phases[0].busy, p.busy), (None, None));
     }
+}
+
+#[test]
+fn causes_share_the_time_in_which_a_gpu_was_idle() {
+    // Half of each pause the thread computes, and for a bit less another process has its CPU.
+    let of = |percent: u64| {
+        let trace = gpu(percent, |f| {
+            let (main, other) = (f.task(10, 10), f.task(99, 99));
+            for i in 0..4_000 {
+                f.switch(1_000_000 * i + 500_000, 0, main, PREEMPTED, other);
+                f.switch(1_000_000 * i + 900_000, 0, other, PREEMPTED, main);
+            }
+        })
+        .finish();
+        let a = Analysis::new(&trace, Window::whole(&trace));
+        let told: Vec<_> = a.incidents.iter().map(|i| (i.kind, i.lost_ns / 10_000_000, i.at_most)).collect();
+        let idle_ns = a.phases[0].busy.map_or(0, |busy| busy.idle_ns);
+        (told, a.incidents.iter().map(|i| i.lost_ns).sum::<u64>(), idle_ns)
+    };
+    assert_eq!(of(0).0, [("busy-main", 235, false), ("cpu-contention", 159, false)]);
+    // What would have lost most is named, and no second is lost twice.
+    let (told, lost_ns, idle_ns) = of(95);
+    assert_eq!((told.len(), told[0].0, told[0].2), (1, "busy-main", true), "{told:?}");
+    assert_eq!(lost_ns, idle_ns);
 }
 
 #[test]

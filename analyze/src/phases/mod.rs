@@ -339,7 +339,9 @@ fn phases_of(mut feed: Feed, processes: &Processes, lives: &Lives, window: &Wind
     let ended = life.died_ns.is_some() && feed.ends.is_some();
     let asked_ns =
         Some(feed.fed_until_ns).filter(|&ns| ended && ns.saturating_add(sliver_ns) <= feed.end_ns && ns < feed.end_ns);
-    let asked_ns = if silent { feed.start_ns } else { asked_ns.unwrap_or(feed.end_ns).max(feed.start_ns) };
+    // Behind a wait for the device that the range begins in nothing is asked; up to its end the device is busy.
+    let until_ns = if silent { feed.fed_until_ns } else { asked_ns.unwrap_or(feed.end_ns) };
+    let asked_ns = until_ns.max(feed.start_ns);
     let least_ns = turns::least_ns(feed.end_ns - feed.start_ns);
     let steps = steps(&feed, asked_ns);
     let mut spans = populations(&feed, processes, lives, (asked_ns, died_ns), sliver_ns);
@@ -389,7 +391,7 @@ fn phases_of(mut feed: Feed, processes: &Processes, lives: &Lives, window: &Wind
     let begun_ns = feed.fed_from_ns.filter(|_| life.made && !feed.fed_before);
     let mut phases = assemble(feed, &fine, &steps);
     for phase in &mut phases {
-        phase.within_call = unasked && !silent;
+        phase.within_call = unasked && phase.start_ns < asked_ns;
         phase.begun_ns = begun_ns.filter(|&ns| phase.start_ns < ns).map(|ns| ns.min(phase.end_ns));
         phase.over_ns = over_ns.filter(|ns| (phase.start_ns + 1..phase.end_ns).contains(ns));
     }

@@ -11,6 +11,7 @@ use ingero_replay::{
 };
 
 use crate::affinity::Affinities;
+use crate::behind::Behind;
 use crate::chain::{Ending, History, LOOKS_NS, Machine, Surroundings, Wait, manner};
 use crate::devices::Devices;
 use crate::disks::Disks;
@@ -29,45 +30,6 @@ const RIGHT_AFTER_NS: u64 = 50_000;
 const TO_HOST: u64 = 2;
 /// Copies that stay on one side of the link: within the host, within a device.
 const NO_LINK: [Option<u64>; 2] = [Some(0), Some(3)];
-
-/// Pairs of processes whose time is added up apart from the others'. A power of two.
-const PAIRS: usize = 1 << 12;
-
-/// Who was on the CPU that a process could have run on, of the pairs that came last: looking a pair up among all holders
-/// of a process for each wait would take longer than everything else that is done about the wait.
-struct Behind {
-    /// Waiter, holder, time. Each pair has one slot that it may be in.
-    slots: Vec<(ProcessId, ProcessId, u64)>,
-}
-
-impl Behind {
-    fn new() -> Self {
-        Self { slots: vec![(ProcessId::IDLE, ProcessId::IDLE, 0); PAIRS] }
-    }
-
-    /// Adds to a pair's time. What was in its slot goes to the figures.
-    #[inline]
-    fn add(&mut self, waiter: ProcessId, holder: ProcessId, ns: u64, figures: &mut [ProcessFigures]) {
-        let at = waiter.0.wrapping_mul(31).wrapping_add(holder.0) as usize & (PAIRS - 1);
-        let Some(slot) = self.slots.get_mut(at) else { return };
-        if (slot.0, slot.1) != (waiter, holder) {
-            Self::settle(std::mem::replace(slot, (waiter, holder, 0)), figures);
-        }
-        grow(&mut slot.2, ns);
-    }
-
-    fn settle((waiter, holder, ns): (ProcessId, ProcessId, u64), figures: &mut [ProcessFigures]) {
-        if ns > 0
-            && let Some(f) = figures.get_mut(waiter.index())
-        {
-            grow(f.behind.entry(holder).or_default(), ns);
-        }
-    }
-
-    fn close(&mut self, figures: &mut [ProcessFigures]) {
-        self.slots.drain(..).for_each(|slot| Self::settle(slot, figures));
-    }
-}
 
 /// Keeps the figures of a walk.
 pub(crate) struct Ledger<'a> {
@@ -434,7 +396,7 @@ fn long_wait(history: &History, stay: &OffCpu, from: u64, to: u64) -> Option<Lon
 
 /// Whether a trace tells when block I/O was done.
 fn sees_disks(trace: &Trace) -> bool {
-    trace.blocks().iter().any(|b| b.header.kind == Kind::BlockComplete as u16 && b.header.rows > 0)
+    trace.has_rows(Kind::BlockComplete as u16)
 }
 
 /// Whether a trace says who wakes whom: its first wake tells.
@@ -471,7 +433,7 @@ struct TimedOuts {
 }
 
 /// Adds to a sum of times, which stays at the largest number that there is: those of a damaged file may be any.
-fn grow(sum: &mut u64, ns: u64) {
+pub(crate) fn grow(sum: &mut u64, ns: u64) {
     *sum = sum.saturating_add(ns);
 }
 
@@ -634,26 +596,6 @@ mod tests {
 
     const IDLE: TaskId = TaskId(0);
     const PREEMPTED: u64 = 0x100;
-
-    #[test]
-    fn pairs_that_share_a_slot_keep_their_own_times() {
-        let mut figures = vec![ProcessFigures::default(); 3];
-        let mut behind = Behind::new();
-        // The second and third share a slot, and the last is as much as there is.
-        let slots = u32::try_from(PAIRS).unwrap();
-        let holders = [ProcessId(1), ProcessId(5), ProcessId(5 + slots)];
-        for ns in 1..=10 {
-            for holder in holders {
-                behind.add(ProcessId(1), holder, ns, &mut figures);
-            }
-        }
-        behind.add(ProcessId(2), ProcessId(1), u64::MAX, &mut figures);
-        behind.add(ProcessId(2), ProcessId(1), 1, &mut figures);
-        behind.close(&mut figures);
-        assert_eq!(figures[1].behind, holders.map(|h| (h, 55)).into());
-        assert_eq!(figures[2].behind, [(ProcessId(1), u64::MAX)].into());
-        assert!(figures[0].behind.is_empty());
-    }
 
     #[test]
     fn an_unfinished_stay_ends_with_the_last_event() {

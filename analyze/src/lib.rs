@@ -19,6 +19,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests fail by panicking"))]
 
 mod affinity;
+mod behind;
 mod chain;
 pub mod counters;
 mod devices;

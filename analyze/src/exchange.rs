@@ -59,7 +59,7 @@ pub(crate) struct Calls {
 
 impl Calls {
     pub(crate) fn of(trace: &Trace) -> Self {
-        let wanted = trace.blocks().iter().any(|b| b.header.kind == Kind::Collective as u16 && b.header.rows > 0);
+        let wanted = trace.has_rows(Kind::Collective as u16);
         Self { wanted, ..Self::default() }
     }
 

@@ -438,6 +438,12 @@ impl Trace {
         Some((first.min(from), last.max(to)))
     }
 
+    /// Whether the file has rows of a kind, readable or not: the heads of its blocks tell.
+    #[must_use]
+    pub fn has_rows(&self, kind: u16) -> bool {
+        self.blocks.iter().any(|b| b.header.kind == kind && b.header.rows > 0)
+    }
+
     /// A word as a person reads it, by the unit of its column.
     #[must_use]
     pub fn show(&self, column: &schema::ColumnSchema, word: u64) -> String {

@@ -25,7 +25,7 @@ use crate::plan::{Plan, Target};
 use crate::proc::clock::monotonic_ns;
 use crate::proc::process::read_process;
 use crate::rights;
-use crate::scribe::{Scribe, Sight};
+use crate::scribe::{Scribe, Sight, write_clocks};
 use crate::signals::SignalQueue;
 use crate::store::Writer;
 use crate::subject::{Stop, Subject, with_descendants};
@@ -130,6 +130,8 @@ pub fn record(plan: &Plan) -> Result<Outcome, Failure> {
     let mut tasks = tasks.with_affinities(plan.selection.has(Kind::Affinity));
     tasks.scan(&mut out, &follow.iter().copied().collect()).context("writing the file")?;
     let begun = Instant::now();
+    // Before the first event, and behind what describes the recording: it is where the recording begins.
+    write_clocks(&mut out).context("writing the file")?;
     lock(&kernel).start().map_err(anyhow::Error::from)?;
     follow_newborns(&follow, &kernel, &mut discovery, &mut tasks, &mut out)?;
 

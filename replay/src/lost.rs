@@ -210,8 +210,7 @@ pub fn lost(trace: &Trace, unread: &[LostBlock]) -> Vec<Lost> {
 #[must_use]
 pub fn was_recorded(trace: &Trace, lost: &[Lost], kind: Kind) -> bool {
     let name = trace.kind_name(kind as u16);
-    trace.blocks().iter().any(|b| b.header.kind == kind as u16 && b.header.rows > 0)
-        || lost.iter().any(|l| l.count != Some(0) && l.what == name)
+    trace.has_rows(kind as u16) || lost.iter().any(|l| l.count != Some(0) && l.what == name)
 }
 
 /// Kinds on which everything hangs, with the last instant that a file that was cut off has of each, host by host: blocks of

@@ -26,7 +26,7 @@ pub fn check(trace: &Trace) -> Result<()> {
     }
     for kind in trace.schema() {
         let known = Kind::from_number(kind.number).map(event_kind);
-        let rows = trace.blocks().iter().any(|b| b.header.kind == kind.number && b.header.rows > 0);
+        let rows = trace.has_rows(kind.number);
         let columns = |id: u8| known.is_some_and(|k| k.columns.iter().any(|c| c.id == id));
         if rows && !kind.columns.iter().all(|c| columns(c.id)) {
             bail!("{path} has events ({}) that this build does not know in full; use a newer ingero", kind.name);

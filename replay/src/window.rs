@@ -65,9 +65,37 @@ pub fn parse_before(text: &str) -> Option<u64> {
     text.trim().strip_prefix('-').and_then(|rest| parse_duration(rest).ok())
 }
 
-/// Units of a length of time, longest names first.
-const UNITS: [(&str, f64); 8] =
-    [("min", 60e9), ("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
+/// Units of a length of time with their nanoseconds, longest names first.
+const UNITS: [(&str, u64); 8] = [
+    ("min", 60 * SECOND),
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("ms", 1_000_000),
+    ("s", SECOND),
+    ("m", 60 * SECOND),
+    ("h", 3600 * SECOND),
+];
+const SECOND: u64 = 1_000_000_000;
+/// Digits behind the point that count: those behind them are no part of a nanosecond that could round it.
+const FRACTION_DIGITS: usize = 24;
+/// No length of time is larger.
+const LONGEST_NS: u128 = 1_000_000_000_000_000_000;
+
+/// A decimal number of so many nanoseconds each, rounded to whole ones; none if it is no number. Not by way of a double, which has
+/// no nanoseconds left beyond a hundred days.
+fn parse_decimal(number: &str, unit_ns: u64) -> Option<u128> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() && fraction.is_empty() || !digits(whole) || !digits(fraction) {
+        return None;
+    }
+    let read = |text: &str| if text.is_empty() { Some(0) } else { text.parse::<u128>().ok() };
+    let fraction = fraction.get(..FRACTION_DIGITS).unwrap_or(fraction);
+    let parts = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
+    let rest = (read(fraction)? * u128::from(unit_ns) + parts / 2) / parts;
+    read(whole)?.checked_mul(unit_ns.into())?.checked_add(rest)
+}
 
 /// A length of time such as `90s`, `1.5s`, `300ms`, `5m`, `1h30m`; a bare number is seconds.
 ///
@@ -79,24 +107,19 @@ pub fn parse_duration(text: &str) -> Result<u64, BadDuration> {
     if rest.is_empty() {
         return Err(bad());
     }
-    let mut total = 0.0;
+    let mut total = 0_u128;
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (number, tail) = rest.split_at(digits);
-        let value: f64 = number.parse().map_err(|_| bad())?;
-        if tail.is_empty() && digits == text.trim().len() {
-            total += value * 1e9;
-            break;
-        }
-        let (name, scale) = UNITS.iter().find(|(name, _)| tail.starts_with(name)).ok_or_else(bad)?;
-        total += value * scale;
+        let (name, unit_ns) = match tail.is_empty() && digits == text.trim().len() {
+            true => ("", SECOND),
+            false => *UNITS.iter().find(|(name, _)| tail.starts_with(name)).ok_or_else(bad)?,
+        };
+        let part = parse_decimal(number, unit_ns).ok_or_else(bad)?;
+        total = total.checked_add(part).filter(|&ns| ns <= LONGEST_NS).ok_or_else(bad)?;
         rest = &tail[name.len()..];
     }
-    if !total.is_finite() || total > 1e18 {
-        return Err(bad());
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 0 to 1e18")]
-    Ok(total.round() as u64)
+    u64::try_from(total).map_err(|_| bad())
 }
 
 /// A point of time: an offset or a wall-clock time (RFC 3339, UTC unless an offset is given).
@@ -205,20 +228,36 @@ impl Window {
     /// A sentence for the person.
     pub fn parse(trace: &Trace, from: Option<&str>, to: Option<&str>, since: Option<&str>) -> Result<Self, String> {
         let mut w = Self::whole(trace);
-        let at =
-            |text: &str| on_clock(trace, w.trace_start_ns, text).map(|ns| u64::try_from(ns.max(0)).unwrap_or(u64::MAX));
+        let at = |text: &str| on_clock(trace, w.trace_start_ns, text);
         let end = w.to_ns;
         if let Some(text) = since {
             let ns = parse_duration(text).map_err(|e| format!("since: {e}"))?;
             w.from_ns = if ns == 0 { end } else { w.trace_end_ns.saturating_sub(ns).max(w.trace_start_ns) };
         }
-        let (from, to) = (from.map(at).transpose()?, to.map(at).transpose()?);
+        let (from_at, to_at) = (from.map(at).transpose()?, to.map(at).transpose()?);
         // A wall-clock time may lie before the trace: what is not there is no part of the range.
-        w.from_ns = from.unwrap_or(w.from_ns).max(w.trace_start_ns);
-        w.to_ns = to.unwrap_or(end).min(end);
+        let instant = |at: i128| u64::try_from(at.max(0)).unwrap_or(u64::MAX);
+        w.from_ns = from_at.map_or(w.from_ns, instant).max(w.trace_start_ns);
+        w.to_ns = to_at.map_or(end, instant).min(end);
         if w.from_ns >= w.to_ns && trace.span_ns().is_some() {
             #[expect(clippy::cast_precision_loss, reason = "for people")]
             let s = |ns: u64| ns as f64 / 1e9;
+            let is_wall = |text: &str| matches!(parse_when(text), Ok(When::Wall(_)));
+            if let Some(spans) = w.wall_span(trace).filter(|_| from.into_iter().chain(to).any(is_wall)) {
+                let range = match (from, to) {
+                    (Some(from), Some(to)) => format!("from {from} to {to}"),
+                    (Some(from), None) => format!("from {from} on"),
+                    (None, to) => format!("up to {}", to.unwrap_or_default()),
+                };
+                let why = match () {
+                    () if to_at.is_some_and(|at| at <= i128::from(w.trace_start_ns)) => {
+                        "it is over before the recording begins"
+                    }
+                    () if w.from_ns >= end => "it begins after the recording is over",
+                    () => "its end does not come after its begin",
+                };
+                return Err(format!("the range {range} is empty: {why}; {spans}"));
+            }
             if w.from_ns >= end {
                 return Err(format!(
                     "the range is empty: it begins {:.3} s after the trace's start, and the trace is over by then: it is {:.3} s long",
@@ -246,11 +285,21 @@ impl Window {
         let offset = at - i128::from(w.trace_start_ns);
         #[expect(clippy::cast_precision_loss, reason = "for people")]
         let (s, len_s) = (offset as f64 / 1e9, (w.trace_end_ns - w.trace_start_ns) as f64 / 1e9);
-        match u64::try_from(at) {
-            Ok(at) if trace.span_ns().is_some() && (w.trace_start_ns..=w.trace_end_ns).contains(&at) => Ok(at),
-            _ if offset < 0 => Err(format!("{text:?} is {:.3} s before the trace's start", -s)),
-            _ => Err(format!("{text:?} is {s:.3} s after the trace's start; the trace is {len_s:.3} s long")),
+        let spans = w.wall_span(trace).filter(|_| matches!(parse_when(text), Ok(When::Wall(_))));
+        match (u64::try_from(at), spans) {
+            (Ok(at), _) if trace.span_ns().is_some() && (w.trace_start_ns..=w.trace_end_ns).contains(&at) => Ok(at),
+            (_, Some(spans)) if offset < 0 => Err(format!("{text:?} is {:.3} s before the trace's start; {spans}", -s)),
+            (_, Some(spans)) => Err(format!("{text:?} is {s:.3} s after the trace's start; {spans}")),
+            (_, None) if offset < 0 => Err(format!("{text:?} is {:.3} s before the trace's start", -s)),
+            (_, None) => Err(format!("{text:?} is {s:.3} s after the trace's start; the trace is {len_s:.3} s long")),
         }
+    }
+
+    /// From when to when the recording lasts by the wall clock, as a sentence, where that is known.
+    fn wall_span(&self, trace: &Trace) -> Option<String> {
+        let start = start_unix_ns(trace, self.trace_start_ns)?;
+        let end = start_unix_ns(trace, self.trace_end_ns)?;
+        Some(format!("the recording lasts from {} to {}", show_wall(start), show_wall(end)))
     }
 
     /// Whether the range begins or ends within the trace.
@@ -317,8 +366,24 @@ mod tests {
         ] {
             assert_eq!(parse_duration(text), Ok(ns), "{text}");
         }
-        for text in ["", "s", "-5s", "5x", "1.2.3s", "5 s", "1e400", "99999999999h", "12s5", "nan"] {
+        for text in ["", "s", "-5s", "5x", "1.2.3s", "5 s", "1e400", "99999999999h", "12s5", "nan", ".", ".s", "1e9"] {
             assert!(parse_duration(text).is_err(), "{text}");
+        }
+        let huge = format!("{}s", "9".repeat(60));
+        assert!(parse_duration(&huge).is_err());
+        // Beyond what a double holds, and rounded where there is less than a nanosecond.
+        for (text, ns) in [
+            ("9007199.254740993", (1 << 53) + 1),
+            ("9007199254740993ns", (1 << 53) + 1),
+            ("999999999.999999999s", 999_999_999_999_999_999),
+            ("277777h46m39.999999999s", 999_999_999_999_999_999),
+            (".5s", 500_000_000),
+            ("5.", 5_000_000_000),
+            ("0.0000000014s", 1),
+            ("1.5ns", 2),
+            ("0.333333333333333333333333333333333333m", 20_000_000_000),
+        ] {
+            assert_eq!(parse_duration(text), Ok(ns), "{text}");
         }
     }
 
@@ -396,6 +461,35 @@ mod tests {
         assert_eq!(at("10s"), Ok(110 * second));
         assert_eq!(at("2026-01-01T00:00:03Z"), Ok(103 * second));
         assert_eq!(at("11s").unwrap_err(), "\"11s\" is 11.000 s after the trace's start; the trace is 10.000 s long");
-        assert!(at("2025-12-31T23:59:59Z").unwrap_err().ends_with("is 1.000 s before the trace's start"));
+        let lasts = "the recording lasts from 2026-01-01 00:00:00.000 UTC to 2026-01-01 00:00:10.000 UTC";
+        let said = at("2025-12-31T23:59:59Z").unwrap_err();
+        assert_eq!(said, format!("\"2025-12-31T23:59:59Z\" is 1.000 s before the trace's start; {lasts}"));
+        assert_eq!(
+            at("2026-01-02").unwrap_err(),
+            format!("\"2026-01-02\" is 86400.000 s after the trace's start; {lasts}")
+        );
+
+        // A range years off is told by what was asked for and by what there is.
+        for (from, to, says) in [
+            (
+                Some("2019-05-01"),
+                Some("2020-01-01"),
+                "from 2019-05-01 to 2020-01-01 is empty: it is over before the recording begins",
+            ),
+            (None, Some("2020-01-01"), "up to 2020-01-01 is empty: it is over before the recording begins"),
+            (Some("2031-01-01"), None, "from 2031-01-01 on is empty: it begins after the recording is over"),
+            (
+                Some("2031-01-01"),
+                Some("2030-01-01"),
+                "from 2031-01-01 to 2030-01-01 is empty: it begins after the recording is over",
+            ),
+            (
+                Some("2026-01-01T00:00:05Z"),
+                Some("3s"),
+                "from 2026-01-01T00:00:05Z to 3s is empty: its end does not come after its begin",
+            ),
+        ] {
+            assert_eq!(w(from, to, None).unwrap_err(), format!("the range {says}; {lasts}"));
+        }
     }
 }

@@ -169,6 +169,49 @@ fn large() -> ingero_tests::Recording {
     )
 }
 
+/// Merges a recording with a whole one, and says what its times may be wrong by.
+fn uncertainty_beside(file: &Path, whole: &Path) -> u64 {
+    let dir = tempfile::tempdir().unwrap();
+    let all = dir.path().join("all.igt");
+    let mut merge = Command::new(tool("ingero-convert"));
+    // What was cut off is damaged, which the last word says.
+    let done = run(merge.arg("merge").args([file, whole]).arg("-o").arg(&all), LIMIT);
+    assert!([0, 2].contains(&done.code()), "{}: {done:#?}", file.display());
+    let all = Trace::open(&all).unwrap_or_else(|e| panic!("{}: {e}: {done:#?}", file.display()));
+    all.meta("host.0.uncertainty_ns").unwrap().parse().unwrap()
+}
+
+/// A reading of the clocks is the first block: whatever is left of a recording can be put in time beside others.
+#[test]
+fn what_is_left_of_a_recording_is_merged() {
+    let standin = standin().program.display().to_string();
+    let script = format!("{standin} threads 8 3000; sleep 2.2; {standin} threads 4 500");
+    let recording =
+        record_with(&["--quiet"], &["bash", "-c", &script].map(str::to_owned), &[("STANDIN_SYNC_US", "20")]);
+    let other = record_with(&["--quiet"], &["true".to_owned()], &[]);
+    let whole = Trace::open(&recording.file).unwrap();
+    let first = whole.blocks().iter().min_by_key(|b| b.offset).unwrap();
+    assert_eq!(first.header.kind, Kind::Clock as u16);
+    let readings = whole.blocks().iter().filter(|b| b.header.kind == Kind::Clock as u16);
+    println!(
+        "{} bytes; readings at {:?}",
+        whole.len_bytes(),
+        readings.map(|b| (b.offset, b.header.rows, b.header.payload_len)).collect::<Vec<_>>()
+    );
+    let ends: Vec<u64> = whole_blocks(&whole).into_iter().map(|(_, end)| end).collect();
+    let cut = recording.dir.path().join("cut.igt");
+    for end in ends.iter().take(4).chain(ends.iter().step_by(ends.len() / 8)).chain(ends.last()) {
+        fs::copy(&recording.file, &cut).unwrap();
+        // Within the chunk behind it.
+        OpenOptions::new().write(true).open(&cut).unwrap().set_len(end + 9).unwrap();
+        let uncertainty_ns = uncertainty_beside(&cut, &other.file);
+        // One a second, each in the file as soon as other rows of its time are.
+        assert!(uncertainty_ns < 2_000_000, "cut at {end}: {uncertainty_ns} ns");
+    }
+    let killed = killed(&[standin, "forever".to_owned()], Duration::ZERO);
+    assert!(uncertainty_beside(&killed.file(), &other.file) < 2_000_000);
+}
+
 fn whole_blocks(trace: &Trace) -> Vec<(u64, u64)> {
     let blocks = trace.chunks().iter().filter(|c| c.header.chunk_type == CHUNK_BLOCK);
     blocks.map(|c| (c.offset, c.offset + CHUNK_HEADER_LEN as u64 + u64::from(c.header.payload_len))).collect()

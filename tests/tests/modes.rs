@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use ingero_format::Trace;
+use ingero_format::catalog::Kind;
 use ingero_tests::{Recorder, Report, analyze_json, record_with, run, standin, tool};
 use rustix::process::Signal;
 
@@ -75,6 +77,10 @@ fn parts_are_complete_by_themselves_and_hold_every_call_once() {
                 None => gone = true,
             }
             assert_eq!(fs::metadata(part).unwrap().mode() & 0o777, 0o600);
+            // Cut off anywhere, it says when it was.
+            let trace = Trace::open(part).unwrap();
+            let first = trace.blocks().iter().min_by_key(|block| block.offset).unwrap();
+            assert_eq!(first.header.kind, Kind::Clock as u16, "{}", part.display());
         }
         let counted = sums(&parts, process.pid, "count");
         for (symbol, n) in &process.calls {

@@ -81,7 +81,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KIND", value_delimiter = ',', help_heading = "Cuts")]
     pub(crate) only: Vec<String>,
     /// Only calls and states that lasted so long (10us, 1ms).
-    #[arg(long, value_name = "DURATION", help_heading = "Cuts")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Cuts")]
     pub(crate) min_duration: Option<String>,
     /// Count lines and rows that cannot be read, as losses, instead of giving up at the first.
     #[arg(long)]

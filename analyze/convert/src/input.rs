@@ -79,7 +79,7 @@ impl Input {
         if let Err(e) = read
             && start.is_empty()
         {
-            return Err(Error::io(path.display().to_string(), e));
+            return Err(input(&format!("is packed, and is cut or broken before anything of it can be read: {e}")));
         }
         if start.is_empty() {
             return Err(input("is empty"));
@@ -257,7 +257,9 @@ mod tests {
             (b"\x89IGT\r\n\x1a", "cut too short"),
             (b"[{\"ph\":\"X\"}]", "an object with traceEvents"),
             (b"\xef\xbb\xbf{}", "byte order mark"),
-            (b"\xfd7zXZ\0junk", ""),
+            (b"\xfd7zXZ\0junk", "is packed, and is cut or broken"),
+            (b"\x1f\x8b\x08\0\0", "is packed, and is cut or broken"),
+            (b"\x28\xb5\x2f\xfd\x04", "is packed, and is cut or broken"),
         ] {
             let problem = kind_of(bytes).unwrap_err();
             assert!(problem.contains(word), "{problem}");

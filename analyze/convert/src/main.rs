@@ -175,6 +175,10 @@ fn export(
         Format::Chrome => {
             let done = write_stream(output, args.force, |out| chrome::export(trace, selection, out, progress))?;
             say_cut(args, done.cut);
+            if let Some(warning) = chrome::inexact(trace, selection) {
+                // What is missing later is no less an error for having been asked to be quiet.
+                program::say("ingero-convert", &warning);
+            }
             (format!("{} calls, {} states, {} wakes", done.calls, done.states, done.flows), done.damaged)
         }
     })

@@ -74,6 +74,10 @@ fn what_cannot_be_done_is_said_in_one_line() {
     fails(dir, &["run.igt"], "--csv or --jsonl");
     fails(dir, &["run.igt", "--chrome", "--sqlite"], "cannot be used with");
     fails(dir, &["run.igt", "--sqlite", "-o", "-"], "standard output");
+    fails(dir, &["run.igt", "--chrome", "--min-duration", "-1s"], "the length of time \"-1s\" is negative");
+    ok(dir, &["run.igt", "--parquet", "lake"]);
+    fails(dir, &["run.igt", "--parquet", "lake"], "lake: has this recording already");
+    std::fs::remove_dir_all(dir.join("lake")).unwrap();
     fails(dir, &["run.igt", "--chrome", "--pid", "4"], "no process 4");
     fails(dir, &["run.igt", "--chrome", "--from", "1h"], "range is empty");
     fails(dir, &["missing"], "missing");
@@ -377,5 +381,26 @@ fn refusals_say_what_is_wrong_and_what_to_do() {
     }
     for name in ["x.json", "bad.igt"] {
         assert!(!dir.join(name).exists(), "{name}");
+    }
+}
+
+/// Readers of Chrome's format would lose slices, of one format that is not: that is said, and which.
+#[test]
+fn times_that_viewers_of_json_round_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for (name, end_us, is_told) in [("near.igt", (1_u64 << 43) - 10, false), ("far.igt", (1 << 43) + 10, true)] {
+        let mut f = ingero_replay::fixture::Fixture::new();
+        let (task, idle) = (f.task(7, 7), ingero_format::catalog::TaskId(0));
+        f.switch(1_000, 0, idle, 0, task);
+        f.switch(1_000 + end_us * 1_000, 0, task, 1, idle);
+        std::fs::write(dir.join(name), f.into_bytes()).unwrap();
+        for quiet in [&[][..], &["-q"]] {
+            let said = ok(dir, &[&[name, "--chrome", "-f"], quiet].concat());
+            assert_eq!(said.contains("101 days") && said.contains("--perfetto has all of them"), is_told, "{said}");
+        }
+        let said = ok(dir, &[name, "--chrome", "-f", "-q", "--to", "1h"]);
+        assert!(said.is_empty(), "{said}");
+        assert!(!ok(dir, &[name, "--perfetto"]).contains("days"));
     }
 }

@@ -4,8 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
+use ::parquet::file::reader::{FileReader, SerializedFileReader};
+use ::parquet::record::Field;
 use ingero_analyze::{Analysis, report};
-use ingero_convert::export::{Cut, Selection, sqlite};
+use ingero_convert::export::{Cut, Selection, parquet, sqlite};
 use ingero_convert::input::Progress;
 use ingero_format::Trace;
 use ingero_replay::Window;
@@ -75,7 +77,7 @@ fn processes(analysis: &Value) -> Vec<Value> {
             "off_cpu_max_ns": off["max_ns"], "blocked_ns": off["blocked_ns"], "runnable_ns": off["runnable_ns"],
             "throttled_ns": off["throttled_ns"], "unfinished_ns": off["unfinished_ns"], "synthesised": off["synthesised"],
             "on_cpu_ns": p["on_cpu_ns"], "page_allocs": p["page_allocs"]["count"],
-            "page_alloc_bytes": p["page_allocs"]["bytes"],
+            "page_alloc_bytes": p["page_allocs"]["bytes"], "squeezed_ns": off["squeezed_ns"],
         })
     };
     analysis["processes"].as_array().unwrap().iter().map(flat).collect()
@@ -106,6 +108,75 @@ fn behind(analysis: &Value) -> Vec<Value> {
     all
 }
 
+/// The phases of the analysis's JSON as tables have them, on the trace's clock.
+fn phases(analysis: &Value, trace_start_ns: u64) -> Vec<Value> {
+    let flat = |p: &Value| {
+        let (gaps, busy) = (&p["gaps"], &p["busy"]);
+        let at = |key: &str| p[key].as_u64().unwrap() + trace_start_ns;
+        json!({
+            "phase": p["id"], "pid": p["pid"], "label": p["label"], "start_ns": at("start_ns"), "end_ns": at("end_ns"),
+            "submissions": p["submissions"], "asked_ns": p["asked_ns"], "gaps": gaps["count"], "gaps_ns": gaps["sum_ns"],
+            "gaps_share": gaps["share"], "lost_gaps": gaps["lost_count"], "lost_gaps_ns": gaps["lost_ns"],
+            "gaps_running_ns": gaps["running_ns"], "gaps_runnable_ns": gaps["runnable_ns"],
+            "gaps_throttled_ns": gaps["throttled_ns"], "gaps_blocked_ns": gaps["blocked_ns"], "workers": p["workers"],
+            "warm_up": u64::from(p["warm_up"].as_bool().unwrap()), "step_ns": p["step_ns"], "busy_percent": busy["percent"],
+            "busy_samples": busy["samples"], "busy_devices": busy["devices"], "busy_idle_ns": busy["idle_ns"],
+        })
+    };
+    // Of a process that stood in the part of a file that is missing (it is 0 there) tables have nothing.
+    analysis["phases"].as_array().unwrap().iter().filter(|p| p["pid"] != 0).map(flat).collect()
+}
+
+/// The incidents likewise.
+fn incidents(analysis: &Value) -> Vec<Value> {
+    const KEYS: [&str; 11] =
+        ["id", "severity", "kind", "pid", "phase", "lost_ns", "fed_ns", "op", "share", "summary", "root_cause"];
+    let flat = |(rank, i): (u64, &Value)| {
+        let mut all: serde_json::Map<String, Value> = KEYS.iter().map(|k| ((*k).to_owned(), i[*k].clone())).collect();
+        all.insert("at_most".to_owned(), u64::from(i["at_most"].as_bool().unwrap()).into());
+        all.insert("rank".to_owned(), rank.into());
+        Value::Object(all)
+    };
+    (1..).zip(analysis["incidents"].as_array().unwrap()).map(flat).collect()
+}
+
+/// The columns of `like` alone, of each row. Fractions go through the same text as the report's: what reads JSON rounds them to within
+/// their last bit.
+fn like(rows: Vec<Value>, due: &[Value]) -> Vec<Value> {
+    let Some(like) = due.first().and_then(Value::as_object) else { return rows };
+    let pick = |row: &Value| like.keys().map(|k| (k.clone(), row[k].clone())).collect::<Value>();
+    serde_json::from_str(&Value::Array(rows.iter().map(pick).collect()).to_string()).unwrap()
+}
+
+/// The rows of a table of the datasets in a folder, truths as numbers.
+fn dataset(folder: &Path, table: &str) -> Vec<Value> {
+    let mut folders = vec![folder.join(table)];
+    let mut rows = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let file = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+            for row in file.get_row_iter(None).unwrap() {
+                let value = |field: &Field| match field {
+                    Field::Null => Value::Null,
+                    Field::Bool(b) => json!(u64::from(*b)),
+                    Field::Long(n) => json!(n.cast_unsigned()),
+                    Field::ULong(n) => json!(n),
+                    Field::Double(f) => json!(f),
+                    Field::Str(s) => json!(s),
+                    other => panic!("{other:?}"),
+                };
+                rows.push(row.unwrap().get_column_iter().map(|(name, field)| (name.clone(), value(field))).collect());
+            }
+        }
+    }
+    rows
+}
+
 /// `got` has what `due` has; both may come in any order.
 fn same(what: &str, mut got: Vec<Value>, mut due: Vec<Value>) {
     got.sort_by_key(Value::to_string);
@@ -116,7 +187,8 @@ fn same(what: &str, mut got: Vec<Value>, mut due: Vec<Value>) {
     }
 }
 
-fn compare(path: &Path, cut: impl Fn(&Trace) -> Window) {
+/// Compares what is made of a recording with what the analysis says, and returns that.
+fn compare(path: &Path, cut: impl Fn(&Trace) -> Window) -> Value {
     let dir = tempfile::tempdir().unwrap();
     let trace = Trace::open(path).unwrap();
     let window = cut(&trace);
@@ -128,7 +200,7 @@ fn compare(path: &Path, cut: impl Fn(&Trace) -> Window) {
     let due: Value = serde_json::from_str(&report::json(&analysis, &[]).unwrap()).unwrap();
     let name = path.display();
     let columns = "pid, process, parent_pid, threads, context_switches, off_cpu_count, off_cpu_ns, off_cpu_max_ns, blocked_ns, \
-                   runnable_ns, throttled_ns, unfinished_ns, synthesised, on_cpu_ns, page_allocs, page_alloc_bytes";
+                   runnable_ns, throttled_ns, unfinished_ns, synthesised, on_cpu_ns, page_allocs, page_alloc_bytes, squeezed_ns";
     let got = objects(&db, &format!("SELECT {columns} FROM process_figures"));
     same(&format!("{name}: processes"), got, processes(&due));
     let columns = "pid, layer, function, count, unreturned, began_before, errors, bytes, sum_ns, self_ns, mean_ns, p50_ns, \
@@ -136,21 +208,38 @@ fn compare(path: &Path, cut: impl Fn(&Trace) -> Window) {
     same(&format!("{name}: operations"), objects(&db, &format!("SELECT {columns} FROM op_figures")), ops(&due));
     let got = objects(&db, "SELECT pid, holder_pid, holder, ns FROM behind_figures");
     same(&format!("{name}: behind"), got, behind(&due));
-    let incidents = |all: &[Value]| -> Vec<Value> {
-        let keys = ["id", "severity", "kind", "pid", "phase", "lost_ns", "share", "summary", "root_cause"];
-        all.iter().map(|i| keys.iter().map(|k| ((*k).to_owned(), i[*k].clone())).collect()).collect()
-    };
-    // Through the same text as the report's: what reads JSON rounds fractions to within their last bit.
-    let got = Value::Array(objects(&db, "SELECT * FROM incidents ORDER BY rank")).to_string();
-    let got: Vec<Value> = serde_json::from_str(&got).unwrap();
-    assert_eq!(incidents(&got), incidents(due["incidents"].as_array().unwrap()), "{name}: incidents");
+    let lake = dir.path().join("lake");
+    parquet::export(&trace, &selection, &lake, false, &Progress::none()).unwrap();
+    let (all, worst) = (phases(&due, window.trace_start_ns), incidents(&due));
+    for (kind, got_phases, got_incidents) in [
+        ("tables", objects(&db, "SELECT * FROM phases"), objects(&db, "SELECT * FROM incidents")),
+        ("datasets", dataset(&lake, "phases"), dataset(&lake, "incidents")),
+    ] {
+        same(&format!("{name}: phases in {kind}"), like(got_phases, &all), all.clone());
+        same(&format!("{name}: incidents in {kind}"), like(got_incidents, &worst), worst.clone());
+    }
+    let squeezed = |p: &Value| json!({ "pid": p["pid"], "squeezed_ns": p["squeezed_ns"] });
+    let known: Vec<Value> = processes(&due).iter().map(squeezed).collect();
+    let got: Vec<Value> = dataset(&lake, "processes").iter().map(squeezed).collect();
+    // Who did nothing is in the datasets alone.
+    for process in &known {
+        assert!(got.contains(process), "{name}: {process}");
+    }
+    due
 }
 
 #[test]
 fn the_figures_of_a_database_are_those_of_the_recording() {
+    let mut told = (0, 0);
     for path in recordings() {
-        compare(&path, Window::whole);
+        let due = compare(&path, Window::whole);
+        let has = |list: &str, key: &str| {
+            due[list].as_array().unwrap().iter().filter(|row| !row[key].is_null() && row[key] != 0).count()
+        };
+        told = (told.0 + has("phases", "busy"), told.1 + has("incidents", "fed_ns"));
     }
+    // Else nothing of it was compared.
+    assert!(told.0 > 0 && told.1 > 0, "{told:?}");
 }
 
 #[test]

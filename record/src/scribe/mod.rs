@@ -22,7 +22,7 @@ use crate::text;
 
 mod parts;
 
-pub use parts::Slowest;
+pub use parts::{Slowest, write_clocks};
 
 /// What lost events when it was no probe.
 pub const RECORDER: &str = "recorder";
@@ -296,6 +296,10 @@ impl<W: Write> Scribe<W> {
     pub fn sample(&mut self) -> Result<(), Error> {
         let (ts_ns, clock) = read_anchor();
         self.out.push(ts_ns, NO_CPU, &clock)?;
+        self.sample_machine(ts_ns)
+    }
+
+    fn sample_machine(&mut self, ts_ns: u64) -> Result<(), Error> {
         if self.sight.samples { self.out.push(ts_ns, NO_CPU, &read_system()) } else { Ok(()) }
     }
 

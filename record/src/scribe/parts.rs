@@ -2,12 +2,24 @@
 
 use std::io::Write;
 
-use ingero_format::Error;
-use ingero_format::catalog::NO_CPU;
+use ingero_format::catalog::{Kind, NO_CPU};
+use ingero_format::{Error, TraceWriter};
 
 use super::Scribe;
 use crate::calls::CallRow;
+use crate::proc::clock::{monotonic_ns, read_anchor};
 use crate::tasks::At;
+
+/// Reads the clocks and writes the reading into the file at once, as its first block: cut off anywhere behind it, the file still says
+/// when it was.
+///
+/// # Errors
+/// When the file does not take it.
+pub fn write_clocks<W: Write>(out: &mut TraceWriter<W>) -> Result<(), Error> {
+    let (ts_ns, clock) = read_anchor();
+    out.push(ts_ns, NO_CPU, &clock)?;
+    out.seal_kind(Kind::Clock)
+}
 
 /// The longest call since somebody asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,13 +57,14 @@ impl<W: Write> Scribe<W> {
         self.tell_open()
     }
 
-    /// Writes down who is alive, and the clocks.
+    /// Writes down the clocks, and who is alive.
     ///
     /// # Errors
     /// When the file does not take the rows.
     pub fn write_roster(&mut self, now_ns: u64) -> Result<(), Error> {
+        write_clocks(&mut self.out)?;
         self.tasks.write_roster(&mut self.out, At { ts_ns: now_ns, cpu: NO_CPU })?;
-        self.sample()
+        self.sample_machine(monotonic_ns())
     }
 
     /// The calls that are open, as rows for a file that shares the ids of this one.

@@ -133,7 +133,8 @@ impl Moment {
         };
         let rows = self.scene.into_page().rows;
         let (calls, lines) = (BTreeMap::new(), Vec::new());
-        let mut report = Report { threads, at_ns: self.at_ns, hosts, unknown, shown, calls, lines };
+        let machine = machine(trace);
+        let mut report = Report { threads, at_ns: self.at_ns, hosts, machine, unknown, shown, calls, lines };
         for row in &rows {
             if let Doing::Calling { func, .. } = row.doing {
                 let symbol = trace.function(func).map_or("?", |f| &f.symbol);
@@ -169,6 +170,8 @@ struct Report<'a> {
     threads: &'a Threads<'a>,
     at_ns: u64,
     hosts: Hosts,
+    /// Whose numbers of system calls the recording has.
+    machine: Option<&'a str>,
     /// By host: why nothing is known of who runs and who waits on it.
     unknown: Vec<Option<&'static str>>,
     /// The hosts of whose threads it is.
@@ -250,8 +253,7 @@ impl Report<'_> {
     fn reason(&self, row: &Stretch) -> Vec<String> {
         match &row.doing {
             Doing::Blocked { syscall, waker, .. } => {
-                let machine = machine(self.threads.trace);
-                let place = syscall.map_or_else(String::new, |n| format!("in {} ", syscall_name(machine, n)));
+                let place = syscall.map_or_else(String::new, |n| format!("in {} ", syscall_name(self.machine, n)));
                 let mut what = vec![format!("{place}{}", self.so_far(row, "nothing wakes it before the end"))];
                 what.extend(row.end_ns.map(|_| format!("then {}", self.woken(*waker))));
                 what

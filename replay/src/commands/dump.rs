@@ -147,7 +147,8 @@ impl Plan<'_> {
 /// The columns of a kind behind time and CPU, with their words.
 fn fields<'a>(kind: &'a KindSchema, row: &'a Row<'a>) -> impl Iterator<Item = (&'a ColumnSchema, Option<u64>)> {
     kind.columns.iter().filter(|c| c.id != TS && c.id != CPU).map(|c| {
-        let word = row.word(c.id).filter(|&w| !(c.nullable && w == NULL));
+        let unknown = |w| c.nullable && w == NULL || c.is(Unit::Cpu) && w == u64::from(NO_CPU);
+        let word = row.word(c.id).filter(|&w| !unknown(w));
         (c, word)
     })
 }

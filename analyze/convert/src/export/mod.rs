@@ -10,6 +10,7 @@ mod names;
 mod nesting;
 pub mod parquet;
 pub mod perfetto;
+mod phase;
 pub mod records;
 mod selection;
 pub mod sqlite;

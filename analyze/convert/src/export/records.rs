@@ -15,7 +15,7 @@ use ingero_replay::{CallSpan, Cpus, Event, OffCpu, OffKind, ProcessId, Processes
 use super::arguments::write_arguments;
 use super::json::Object;
 use super::layers::{Value, stretch};
-use super::names::{host_of, name_of};
+use super::names::{host_of, known_cpu, name_of};
 use super::selection::{KnownStates, Selection};
 use crate::error::Error;
 use crate::input::Progress;
@@ -194,6 +194,7 @@ impl<W: Write> RecordSink<'_, W> {
             && self.selection.shows(task)
             && self.selection.takes_kind(Kind::Switch)
         {
+            let cpu = cpu.and_then(known_cpu);
             let record = Record { what: "state", span: (from, Some(to)), task: Some(task), process: None, name, cpu };
             self.put(&record, details);
         }
@@ -303,7 +304,7 @@ impl<W: Write> Sink for RecordSink<'_, W> {
         if self.told.is_multiple_of(1 << 14) {
             self.progress.add(1 << 14);
         }
-        let (ts, cpu) = (event.ts_ns, Some(event.cpu).filter(|c| *c != ingero_format::catalog::NO_CPU));
+        let (ts, cpu) = (event.ts_ns, known_cpu(event.cpu));
         match &event.body {
             Body::Loss(loss) if self.selection.takes_kind(Kind::Loss) && self.selection.touches((ts, loss.to_ns)) => {
                 let name = self.trace.string(loss.probe);

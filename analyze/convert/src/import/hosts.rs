@@ -172,15 +172,29 @@ fn without_anchors(trace: &Trace) -> String {
     format!("{lacks}; its source did not note the wall clock: look at it by itself")
 }
 
-/// The recording's clock less its wall clock at the anchor in the middle, and what that may be wrong by:
-/// the bracket of the anchor, and what the others disagree by.
+/// Nanoseconds by which a wall clock may run away from the monotonic one, in this many: the kernel slews by 500 parts in a million
+/// at most (`adjtime`, NTP).
+const SLEWED_ONE_IN: u64 = 2000;
+
+/// The recording's clock less its wall clock at the anchor in the middle, and what that may be wrong by: the bracket of the anchor,
+/// what the others disagree by, and what the wall clock may have been slewed by in the time that lies beyond all of them, which is
+/// much in a recording that was cut off.
 fn offset(trace: &Trace) -> Option<(i128, u64)> {
     let offset = |ts_ns: u64, clock: &Clock| i128::from(ts_ns) - i128::from(clock.real_ns);
     let anchors = anchors(trace);
     let (ts_ns, middle) = anchors.get(anchors.len() / 2)?;
     let by = offset(*ts_ns, middle);
     let slewed = anchors.iter().map(|(ts_ns, clock)| offset(*ts_ns, clock).abs_diff(by)).max().unwrap_or(0);
-    Some((by, u64::try_from(slewed).unwrap_or(u64::MAX).saturating_add(middle.bracket_ns)))
+    let beyond_ns = match (anchors.first(), anchors.last(), trace.span_ns()) {
+        // Its clock is the wall clock.
+        _ if trace.meta("clock") == Some("realtime") => 0,
+        (Some((first_ns, _)), Some((last_ns, _)), Some((from_ns, to_ns))) => {
+            first_ns.saturating_sub(from_ns).max(to_ns.saturating_sub(*last_ns))
+        }
+        _ => 0,
+    };
+    let known_ns = u64::try_from(slewed).unwrap_or(u64::MAX).saturating_add(middle.bracket_ns);
+    Some((by, known_ns.saturating_add(beyond_ns / SLEWED_ONE_IN)))
 }
 
 /// What no two recordings have in common: the host, and what its clocks read, to the nanosecond, each time they were read. A copy

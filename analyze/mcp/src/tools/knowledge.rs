@@ -41,7 +41,7 @@ impl Knowledge {
         };
         wanted.sort_unstable();
         wanted.dedup();
-        let has = trace.blocks().iter().any(|b| b.header.kind == Kind::Switch as u16 && b.header.rows > 0);
+        let has = trace.has_rows(Kind::Switch as u16);
         // Of one host the heads of the blocks tell, whether they can be read or not.
         let switched = if has && !hosts.are_several() { vec![0] } else { Vec::new() };
         Self { hosts, wanted, switched }

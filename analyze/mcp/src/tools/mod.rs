@@ -142,6 +142,13 @@ fn arguments_of<T: TypedTool>(mut arguments: JsonObject) -> Result<T::Args, Prob
         let plain = match value {
             Value::String(text) if takes(name, "integer") => text.trim().parse::<u64>().ok().map(Value::from),
             Value::Number(number) if takes(name, "integer") => whole(number).map(Value::from),
+            Value::Number(number) if takes(name, "string") && is_rounded(number) => {
+                return Err(Problem::new(format!(
+                    "{}: {name} cannot be {number}, which was rounded on its way: give a number with so many digits as a text, \
+                     \"12345678.123456789s\"",
+                    T::NAME
+                )));
+            }
             Value::Number(number) if takes(name, "string") => Some(Value::from(number.to_string())),
             Value::String(text) if takes(name, "array") => Some(listed(text)),
             _ => None,
@@ -171,6 +178,12 @@ fn listed(text: &str) -> Value {
         Ok(Value::Array(list)) => Value::Array(list),
         _ => text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect(),
     }
+}
+
+/// Whether a number of seconds has come as a double that tells no nanoseconds apart.
+fn is_rounded(number: &serde_json::Number) -> bool {
+    const EXACT_NS: f64 = 9_007_199_254_740_992.0;
+    number.is_f64() && number.as_f64().is_some_and(|s| s.fract() != 0.0 && s.abs() * 1e9 > EXACT_NS)
 }
 
 /// A number such as 505.0, which stands for a whole one.
@@ -325,6 +338,18 @@ mod tests {
             assert_eq!(listed(text), serde_json::json!(["calls", "wakes"]), "{text}");
             assert!(read(serde_json::json!({"only": text})).is_ok(), "{text}");
         }
+        // As a text, or as a whole number of seconds, a time keeps its nanoseconds however long the recording is.
+        let from = |value: Value| read(serde_json::json!({ "from": value })).map(|args| args.part.from);
+        for (value, text) in [
+            (serde_json::json!("9007199.254740993"), "9007199.254740993"),
+            (serde_json::json!("9007199254740993ns"), "9007199254740993ns"),
+            (serde_json::json!(9_007_199_254_740_993_u64), "9007199254740993"),
+            (serde_json::json!(9_000_000.5), "9000000.5"),
+        ] {
+            assert_eq!(from(value).unwrap().as_deref(), Some(text));
+        }
+        let said = from(serde_json::json!(9_007_200.254_740_993)).err().unwrap().to_string();
+        assert!(said.starts_with("get_timeline: from cannot be 9007200.25474") && said.contains("as a text"), "{said}");
         let empty = read(serde_json::json!({"tid": "", "pid": "5", "from": " "})).unwrap();
         assert_eq!((empty.tid, empty.part.from), (None, None));
     }

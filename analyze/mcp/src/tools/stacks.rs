@@ -126,8 +126,7 @@ fn schema<'t>(trace: &'t Trace, name: &str) -> Option<&'t KindSchema> {
 }
 
 fn has_rows(trace: &Trace, name: &str) -> bool {
-    let number = schema(trace, name).map(|k| k.number);
-    trace.blocks().iter().any(|b| Some(b.header.kind) == number && b.header.rows > 0)
+    schema(trace, name).is_some_and(|kind| trace.has_rows(kind.number))
 }
 
 fn column(kind: &KindSchema, name: &str) -> Option<u8> {

@@ -253,17 +253,17 @@ impl TypedTool for Timeline {
         let hidden_parts = losses.hidden(window.from_ns, window.to_ns);
         let Spent { running_ns, runnable_ns, throttled_ns, blocked_ns } = watch.spent;
         let off_cpu_ns = watch.undivided_ns;
-        let has = |kind: Kind| opened.trace.blocks().iter().any(|b| b.header.kind == kind as u16 && b.header.rows > 0);
         let hidden = watch.others.into_page().total;
         let unknown = watch.knows.nothing(opened, &losses, window);
         // Of a host whose switches were recorded those tell all.
-        let is_stored = has(Kind::OffCpu) && (unknown.is_some() || watch.stored_ns > 0);
+        let is_stored = opened.trace.has_rows(Kind::OffCpu as u16) && (unknown.is_some() || watch.stored_ns > 0);
         let stored_off_cpu_ns = is_stored.then_some(watch.stored_ns);
         let sums = Sums { running_ns, runnable_ns, throttled_ns, blocked_ns, off_cpu_ns };
         let spent = unknown.is_none().then_some(sums);
         let exited_ns = exited(opened, &watch.cast).filter(|&ns| ns < window.from_ns);
         let page = watch.scene.into_page();
-        let stage = Stage { opened, start_ns: window.trace_start_ns };
+        let machine = ingero_replay::machine(&opened.trace);
+        let stage = Stage { opened, start_ns: window.trace_start_ns, machine };
         let rows = page.rows.iter().map(|row| stage.row(row));
         let shown = asked.fit(rows, page.total, Shown::words);
 
@@ -465,6 +465,8 @@ impl Sink for Watch {
 struct Stage<'t> {
     opened: &'t Opened,
     start_ns: u64,
+    /// Whose numbers of system calls the recording has.
+    machine: Option<&'t str>,
 }
 
 impl Stage<'_> {
@@ -527,7 +529,7 @@ impl Stage<'_> {
             }
             Doing::Blocked { syscall, waker, .. } => {
                 row.what = "blocked";
-                row.blocked_in = syscall.map(|n| syscall_name(ingero_replay::machine(&self.opened.trace), n));
+                row.blocked_in = syscall.map(|n| syscall_name(self.machine, n));
                 match s.end_ns {
                     Some(end_ns) => self.woken(&mut row, *waker, end_ns),
                     None => row.because = Some("nothing woke it before the recording ended".to_owned()),

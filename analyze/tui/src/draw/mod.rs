@@ -147,7 +147,7 @@ impl App<'_> {
             put(buffer, (at, parts.line), line.encode_utf8(&mut [0; 4]), 1, quiet);
         }
         x += 1;
-        let has = |kind: Kind| self.trace.blocks().iter().any(|b| b.header.kind == kind as u16 && b.header.rows > 0);
+        let has = |kind: Kind| self.trace.has_rows(kind as u16);
         let undivided = self.lost.iter().any(|l| l.hides_wakes(self.trace));
         let (switches, off_cpu) = (has(Kind::Switch), has(Kind::OffCpu) || undivided);
         let mut legend = palette.legend(switches || !off_cpu, off_cpu);

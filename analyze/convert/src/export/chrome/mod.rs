@@ -39,6 +39,27 @@ pub struct Exported {
     pub damaged: u64,
 }
 
+/// From so many nanoseconds on a double, in which readers of this format keep microseconds, no longer tells nanoseconds apart: ten of
+/// its 53 bits have to stand behind the point.
+const EXACT_NS: u64 = (1 << 43) * 1000;
+
+/// What has to be said of a part that ends too long after its recording's start for readers of this format, as one of recordings that
+/// are months apart does. Times from another start would not be those of the recording.
+#[must_use]
+pub fn inexact(trace: &Trace, selection: &Selection) -> Option<String> {
+    let (start_ns, end_ns) = trace.span_ns()?;
+    let ns = selection.window.to_ns.min(end_ns).saturating_sub(start_ns);
+    (ns > EXACT_NS).then(|| {
+        let days = |ns: u64| ns / (24 * 3600 * 1_000_000_000);
+        format!(
+            "WARNING: this ends {} days after the recording's start; readers of this format keep times in doubles, which have no \
+             nanoseconds left after {} days, and drop slices that seem to overlap then: --perfetto has all of them",
+            days(ns),
+            days(EXACT_NS)
+        )
+    })
+}
+
 /// Writes what is selected of a trace as Chrome JSON.
 ///
 /// # Errors

@@ -1,12 +1,12 @@
 //! The table of calls: where each began, what it was given, where its time went.
 
-use ingero_format::catalog::{CALL_ENDS, COPY_KINDS, Call, NO_CPU};
+use ingero_format::catalog::{CALL_ENDS, COPY_KINDS, Call};
 use ingero_replay::Spent;
 
 use super::columns::Columns;
 use super::table::Row;
 use super::tasks::Common;
-use crate::export::names::name_of;
+use crate::export::names::{known_cpu, name_of};
 
 /// A call.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ pub(super) fn columns(rows: &[CallRow], of: &Common, trace: &ingero_format::Trac
     c.maybe_ns("throttled_ns", state(|s| s.throttled_ns));
     c.maybe_ns("blocked_ns", state(|s| s.blocked_ns));
     c.maybe_ns("depth", part(|s| s.depth.into()));
-    c.maybe_id("cpu", rows.iter().map(|r| Some(r.cpu).filter(|cpu| *cpu != NO_CPU)));
+    c.maybe_id("cpu", rows.iter().map(|r| known_cpu(r.cpu)));
     c.id("pid", rows.iter().map(|r| of.tasks.get(r.call.task).pid));
     c.id("tid", rows.iter().map(|r| of.tasks.get(r.call.task).tid));
     c.maybe_text("process", rows.iter().map(|r| of.tasks.process_name(r.call.task, r.ts_ns)));

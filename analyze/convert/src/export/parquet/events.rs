@@ -26,9 +26,9 @@ enum Made {
 }
 
 fn made(c: &ColumnSchema) -> Made {
-    let numbers = [Unit::TimeNs, Unit::DurationNs, Unit::Cpu, Unit::Task];
+    let numbers = [Unit::TimeNs, Unit::DurationNs, Unit::Task];
     match c {
-        c if c.id == CPU => Made::Cpu,
+        c if c.id == CPU || c.is(Unit::Cpu) => Made::Cpu,
         c if numbers.iter().any(|u| c.is(*u)) => Made::Number,
         c if c.is(Unit::Signed) => Made::Signed,
         c if c.is(Unit::Str) => Made::Text,
@@ -172,7 +172,7 @@ fn layout(
         let all = || words.iter().copied();
         let known = || words.iter().map(|word| (!c.nullable || *word != NULL).then_some(*word));
         match made {
-            Made::Cpu => out.maybe_ns(name, all().map(|cpu| Some(cpu).filter(|cpu| *cpu != u64::from(NO_CPU)))),
+            Made::Cpu => out.maybe_ns(name, known().map(|cpu| cpu.filter(|cpu| *cpu != u64::from(NO_CPU)))),
             Made::Number if c.nullable => out.maybe_ns(name, known()),
             Made::Number => out.ns(name, all()),
             Made::Signed if c.nullable => out.maybe_signed(name, known().map(|word| word.map(i64::from_word))),

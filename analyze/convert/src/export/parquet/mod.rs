@@ -49,7 +49,7 @@ pub struct Exported {
 /// Adds what is selected of a trace to the datasets in a folder.
 ///
 /// # Errors
-/// [`Error::Exists`] when this recording is there already and `force` is not set, [`Error::Io`] and [`Error::Parquet`] when
+/// [`Error::Input`] when this recording is there already and `force` is not set, [`Error::Io`] and [`Error::Parquet`] when
 /// the files cannot be written.
 pub fn export(
     trace: &Trace,

@@ -67,7 +67,8 @@ impl Place {
         };
         let manifest = place.manifest();
         if manifest.exists() && !force {
-            return Err(Error::Exists(manifest));
+            let problem = format!("has this recording already ({}); replace it with --force", manifest.display());
+            return Err(Error::Input { path: folder.to_owned(), problem });
         }
         Ok(place)
     }

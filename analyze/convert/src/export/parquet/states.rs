@@ -6,6 +6,7 @@ use super::columns::Columns;
 use super::table::Row;
 use super::tasks::Common;
 use super::words::Word;
+use crate::export::names::known_cpu;
 
 /// A stretch of a thread in one state.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +43,7 @@ pub(super) fn state_columns(rows: &[StateRow], of: &Common, c: &mut Columns) {
     c.ns("end_ns", rows.iter().map(|r| r.span.1));
     c.ns("dur_ns", rows.iter().map(|r| r.span.1 - r.span.0));
     c.text("state", rows.iter().map(|r| r.state));
-    c.maybe_id("cpu", rows.iter().map(|r| r.cpu));
+    c.maybe_id("cpu", rows.iter().map(|r| r.cpu.and_then(known_cpu)));
     c.id("pid", rows.iter().map(|r| of.tasks.get(r.task).pid));
     c.id("tid", rows.iter().map(|r| of.tasks.get(r.task).tid));
     c.maybe_text("process", rows.iter().map(|r| of.tasks.process_name(r.task, r.span.0)));

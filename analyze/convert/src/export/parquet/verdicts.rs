@@ -3,7 +3,7 @@
 use ingero_analyze::counters::{Counters, Reading};
 use ingero_analyze::{Analysis, Incident, OpTotals, PhaseFigures};
 use ingero_format::catalog::{FuncId, Kind, StrId, TaskId};
-use ingero_replay::{Merge, PageSizes, Process, ProcessId, Spent};
+use ingero_replay::{Merge, PageSizes, Process, ProcessId};
 
 use super::columns::Columns;
 use super::place::Place;
@@ -11,6 +11,7 @@ use super::table::{GROUP_ROWS, TableFile};
 use super::tasks::Common;
 use super::words::Word;
 use crate::error::Error;
+use crate::export::phase::Figures;
 use crate::export::selection::Selection;
 
 /// Writes the tables.
@@ -18,7 +19,7 @@ pub(super) fn write(a: &Analysis, selection: &Selection, of: &Common, place: &mu
     let shown = |id: ProcessId| selection.shows_verdicts(a.processes.get(id));
     put(place, of, "runs", &[()], |()| a.window.trace_start_ns, |rows, c| run(a, rows, of, c))?;
     let all: Vec<_> = a.processes.iter().filter(|(_, p)| selection.shows_process(p)).collect();
-    put(place, of, "processes", &all, |(id, _)| id.0.into(), |rows, c| processes(a, rows, of, c))?;
+    put(place, of, "processes", &all, |(id, _)| id.0.into(), |rows, c| processes(a, selection, rows, of, c))?;
     // Others may be named as wakers or holders: all of them are there.
     let all: Vec<TaskId> = (0..).zip(a.trace.tasks()).map(|(id, _)| TaskId(id)).collect();
     put(place, of, "tasks", &all, |id| id.0.into(), |rows, c| tasks(a, rows, of, c))?;
@@ -97,7 +98,7 @@ fn run(a: &Analysis, rows: &[&()], of: &Common, c: &mut Columns) {
     c.same("run", of.run, rows.len());
 }
 
-fn processes(a: &Analysis, rows: &[&(ProcessId, &Process)], of: &Common, c: &mut Columns) {
+fn processes(a: &Analysis, selection: &Selection, rows: &[&(ProcessId, &Process)], of: &Common, c: &mut Columns) {
     let text = |id: Option<StrId>| id.map(|id| of.words.string(id));
     let page_sizes = PageSizes::new(a.trace);
     c.id("process_id", rows.iter().map(|(id, _)| id.0));
@@ -113,6 +114,11 @@ fn processes(a: &Analysis, rows: &[&(ProcessId, &Process)], of: &Common, c: &mut
     c.flag("knows_throttling", rows.iter().map(|(id, _)| a.knows_throttling_of(*id)));
     c.flag("knows_page_allocs", rows.iter().map(|(id, _)| a.knows_page_allocs_of(*id)));
     c.flag("sampled", rows.iter().map(|(id, _)| a.sampled_of(*id)));
+    let squeezed = |id: ProcessId| {
+        let known = a.knows_states_of(id) && a.knows_affinity_of(id) && selection.counts(Kind::Switch);
+        known.then(|| a.figures(id).off_cpu.squeezed_ns)
+    };
+    c.maybe_ns("squeezed_ns", rows.iter().map(|(id, _)| squeezed(*id)));
     c.unsigned("page_size", rows.iter().map(|(_, p)| page_sizes.of_pid(p.pid)));
     c.same("run", of.run, rows.len());
 }
@@ -168,13 +174,8 @@ fn tasks(a: &Analysis, rows: &[&TaskId], of: &Common, c: &mut Columns) {
 }
 
 fn phases(a: &Analysis, rows: &[&(u64, &PhaseFigures)], of: &Common, c: &mut Columns) {
-    // A sample does not tell what was submitted, nor what was between.
-    let tells = |p: &PhaseFigures| p.phase.sample.is_none();
-    let known = |pick: fn(&PhaseFigures) -> u64| rows.iter().map(move |(_, p)| tells(p).then(|| pick(p)));
-    // Nor does a phase in all of which events were lost.
-    let of_gaps = |pick: fn(&PhaseFigures) -> u64| {
-        rows.iter().map(move |(_, p)| (tells(p) && !p.is_unclaimed()).then(|| pick(p)))
-    };
+    let figures: Vec<Figures> = rows.iter().map(|(_, p)| Figures::new(a, p)).collect();
+    let maybe = |pick: fn(&Figures) -> Option<u64>| figures.iter().map(pick);
     let process = |p: &PhaseFigures| a.processes.get(p.phase.process);
     c.ns("start_ns", rows.iter().map(|(_, p)| p.phase.start_ns));
     c.ns("end_ns", rows.iter().map(|(_, p)| p.phase.end_ns));
@@ -184,17 +185,25 @@ fn phases(a: &Analysis, rows: &[&(u64, &PhaseFigures)], of: &Common, c: &mut Col
     c.id("pid", rows.iter().map(|(_, p)| process(p).pid));
     c.text("process", rows.iter().map(|(_, p)| of.words.own(a.name(p.phase.process))));
     c.maybe_text("args", rows.iter().map(|(_, p)| process(p).args.map(|id| of.words.string(id))));
-    c.maybe_ns("submissions", known(|p| p.phase.submissions));
-    c.maybe_ns("gaps", of_gaps(|p| p.phase.gaps.len() as u64));
-    c.maybe_ns("gaps_ns", of_gaps(|p| p.phase.gaps_ns()));
-    c.maybe_real("gaps_share", rows.iter().map(|(_, p)| p.starved_share().filter(|_| tells(p))));
-    let spent = |pick: fn(Spent) -> u64| rows.iter().map(move |(_, p)| a.in_gaps(p).map(pick));
-    c.maybe_ns("gaps_running_ns", spent(|s| s.running_ns));
-    c.maybe_ns("gaps_runnable_ns", spent(|s| s.runnable_ns));
-    let throttled = spent(|s| s.throttled_ns).zip(rows);
-    let throttled = throttled.map(|(ns, (_, p))| ns.filter(|_| a.knows_throttling_of(p.phase.process)));
-    c.maybe_ns("gaps_throttled_ns", throttled);
-    c.maybe_ns("gaps_blocked_ns", spent(|s| s.blocked_ns));
+    c.maybe_ns("submissions", maybe(|f| f.submissions));
+    c.maybe_ns("gaps", maybe(|f| f.gaps));
+    c.maybe_ns("gaps_ns", maybe(|f| f.gaps_ns));
+    c.maybe_real("gaps_share", figures.iter().map(|f| f.gaps_share));
+    c.maybe_ns("gaps_running_ns", maybe(|f| f.gaps_running_ns));
+    c.maybe_ns("gaps_runnable_ns", maybe(|f| f.gaps_runnable_ns));
+    c.maybe_ns("gaps_throttled_ns", maybe(|f| f.gaps_throttled_ns));
+    c.maybe_ns("gaps_blocked_ns", maybe(|f| f.gaps_blocked_ns));
+    c.ns("unclaimed_ns", rows.iter().map(|(_, p)| p.phase.len_ns().saturating_sub(p.phase.claimed_ns())));
+    c.maybe_ns("asked_ns", maybe(|f| f.asked_ns));
+    c.maybe_ns("lost_gaps", maybe(|f| f.lost_gaps));
+    c.maybe_ns("lost_gaps_ns", maybe(|f| f.lost_gaps_ns));
+    c.ns("workers", figures.iter().map(|f| f.workers));
+    c.flag("warm_up", figures.iter().map(|f| f.warm_up));
+    c.maybe_ns("step_ns", maybe(|f| f.step_ns));
+    c.maybe_ns("busy_percent", maybe(|f| f.busy.map(|b| b.percent)));
+    c.maybe_ns("busy_samples", maybe(|f| f.busy.map(|b| b.samples)));
+    c.maybe_ns("busy_devices", maybe(|f| f.busy.map(|b| b.devices)));
+    c.maybe_ns("busy_idle_ns", maybe(|f| f.busy.map(|b| b.idle_ns)));
     c.maybe_signed("unix_ns", rows.iter().map(|(_, p)| of.clock.at(p.phase.start_ns)));
     c.same("run", of.run, rows.len());
 }
@@ -217,7 +226,11 @@ fn incidents(a: &Analysis, rows: &[&(u64, &Incident)], of: &Common, c: &mut Colu
     c.text("process", rows.iter().map(|(_, i)| own(a.name(i.process))));
     c.ns("phase", rows.iter().map(|(_, i)| i.phase as u64));
     c.ns("lost_ns", rows.iter().map(|(_, i)| i.lost_ns));
+    c.flag("at_most", rows.iter().map(|(_, i)| i.at_most));
+    c.ns("fed_ns", rows.iter().map(|(_, i)| i.fed_ns));
     c.maybe_real("share", rows.iter().map(|(_, i)| Some(i.share)));
+    let function = |i: &Incident| i.op.and_then(|op| a.trace.function(op)).map(|f| own(&f.symbol));
+    c.maybe_text("op", rows.iter().map(|(_, i)| function(i)));
     c.text("summary", rows.iter().map(|(_, i)| own(&i.summary)));
     c.text("root_cause", rows.iter().map(|(_, i)| own(&i.root_cause)));
     c.text("advice", rows.iter().map(|(_, i)| own(&i.recommendations.join("\n"))));

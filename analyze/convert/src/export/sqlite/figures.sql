@@ -11,7 +11,7 @@ pages AS (SELECT t.process, count(*) AS n, SUM64(k.page_bytes << iif(a."order" B
 called AS (SELECT t.process, count(*) AS n FROM call c JOIN tasks t ON t.id = c.task GROUP BY 1),
 -- Of a recording of several hosts each knows what it recorded.
 knows AS (SELECT process, states AND (SELECT max(key = 'counts_switches') FROM meta WHERE value = 'true') AS switches, throttling,
-    page_allocs AS pages FROM known)
+    page_allocs AS pages, squeezed_ns FROM known)
 SELECT p.pid, coalesce(p.name, '?') AS process, p.parent_pid, (SELECT count(*) FROM tasks t WHERE t.process = p.id) AS threads,
     iif(k.switches, coalesce(switched.n, 0), NULL) AS context_switches, iif(k.switches, coalesce(off.n, 0), NULL) AS off_cpu_count,
     iif(k.switches, coalesce(off.sum_ns, 0), NULL) AS off_cpu_ns, iif(k.switches AND off.n > 0, off.max_ns, NULL) AS off_cpu_max_ns,
@@ -21,7 +21,7 @@ SELECT p.pid, coalesce(p.name, '?') AS process, p.parent_pid, (SELECT count(*) F
     iif(k.switches, coalesce(off.synthesised, 0), NULL) AS synthesised,
     iif(k.switches, coalesce(ran.ns, 0), NULL) AS on_cpu_ns,
     iif(k.pages, coalesce(pages.n, 0), NULL) AS page_allocs, iif(k.pages, coalesce(pages.bytes, 0), NULL) AS page_alloc_bytes,
-    p.id
+    p.id, iif(k.switches, k.squeezed_ns, NULL) AS squeezed_ns
 FROM processes p JOIN knows k ON k.process = p.id LEFT JOIN switched ON switched.process = p.id LEFT JOIN off ON off.process = p.id
     LEFT JOIN ran ON ran.process = p.id LEFT JOIN pages ON pages.process = p.id LEFT JOIN called ON called.process = p.id
 WHERE p.id <> 0 AND p.shown AND (switched.n > 0 OR ran.ns <> 0 OR off.unfinished_ns <> 0 OR pages.n > 0

@@ -15,8 +15,8 @@ use std::path::Path;
 
 use ingero_analyze::Analysis;
 use ingero_format::Trace;
-use ingero_format::catalog::{Kind, TaskId};
-use ingero_replay::{Hosts, Processes, Timeline, start_unix_ns};
+use ingero_format::catalog::{Body, Kind, TaskId};
+use ingero_replay::{Hosts, Merge, Processes, Timeline, start_unix_ns};
 use rusqlite::{Connection, params};
 
 use super::{Exported, create, integer};
@@ -115,7 +115,8 @@ impl Clock {
 /// Rows of kinds that the layout has no place for, by the name of the kind.
 #[must_use]
 pub fn left_out(trace: &Trace, selection: &Selection) -> BTreeMap<String, u64> {
-    let sampled = Hosts::new(trace).sampled(trace);
+    let hosts = Hosts::new(trace);
+    let sampled = hosts.sampled(trace);
     let has_place = |kind: Kind| match kind {
         Kind::Wakeup => sampled.contains(&true),
         Kind::Switch
@@ -144,6 +145,15 @@ pub fn left_out(trace: &Trace, selection: &Selection) -> BTreeMap<String, u64> {
         let kind = block.header.kind;
         if selection.takes(kind) && !Kind::from_number(kind).is_some_and(has_place) && block.header.rows > 0 {
             *left_out.entry(trace.kind_name(kind).to_owned()).or_default() += u64::from(block.header.rows);
+        }
+    }
+    // Of a host that was recorded the switches say what came of its wakeups, beside another that kept a sample, too.
+    if sampled.contains(&true) && sampled.contains(&false) && selection.takes_kind(Kind::Wakeup) {
+        let is_sampled = |task| sampled.get(hosts.of_task(trace, task)).copied().unwrap_or(false);
+        let wakeups = Merge::of(trace, |kind| kind == Kind::Wakeup);
+        let recorded = wakeups.filter(|e| matches!(&e.body, Body::Wakeup(w) if !is_sampled(w.wakee))).count() as u64;
+        if recorded > 0 {
+            left_out.insert(trace.kind_name(Kind::Wakeup as u16).to_owned(), recorded);
         }
     }
     left_out

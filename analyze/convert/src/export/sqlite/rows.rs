@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use ingero_format::Trace;
-use ingero_format::catalog::{Body, CPU, FuncId, Kind, NULL, StrId, TS, TaskId, Word};
+use ingero_format::catalog::{Body, CPU, FuncId, Kind, NO_CPU, NULL, StrId, TS, TaskId, Word};
 use ingero_replay::{Hosts, Merge, Row};
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, Statement, params};
@@ -150,8 +150,9 @@ fn bind(insert: &mut Statement, number: i64, row: &Row, table: &Table, trace: &T
                 put(function.map_or(Cell::Null, |f| Cell::Text(&f.symbol)))?;
                 put(Cell::Integer(integer(word)))?;
             }
+            SqlUnit::Cpu if word == u64::from(NO_CPU) => put(Cell::Null)?,
             SqlUnit::Signed => put(Cell::Integer(i64::from_word(word)))?,
-            SqlUnit::Task | SqlUnit::Time | SqlUnit::Word => put(Cell::Integer(integer(word)))?,
+            SqlUnit::Cpu | SqlUnit::Task | SqlUnit::Time | SqlUnit::Word => put(Cell::Integer(integer(word)))?,
         }
     }
     Ok(())

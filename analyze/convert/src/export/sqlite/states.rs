@@ -9,13 +9,13 @@ use ingero_replay::{CallSpan, Cpus, Event, OffCpu, OffKind, Run, Sink, StoredSta
 use rusqlite::{Connection, Statement, params};
 
 use super::integer;
-use crate::export::names::name_of;
+use crate::export::names::{known_cpu, name_of};
 use crate::export::selection::Selection;
 
 const TABLES: &str = "
 CREATE TABLE call_time (call INTEGER PRIMARY KEY REFERENCES call(id), depth INTEGER NOT NULL, self_ns INTEGER NOT NULL,
     running_ns INTEGER, runnable_ns INTEGER, throttled_ns INTEGER, blocked_ns INTEGER);
-CREATE TABLE run (id INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks(id), cpu INTEGER NOT NULL,
+CREATE TABLE run (id INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks(id), cpu INTEGER,
     start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, before INTEGER NOT NULL, unfinished INTEGER NOT NULL,
     synthesised INTEGER NOT NULL);
 CREATE TABLE stay (id INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks(id), kind TEXT NOT NULL,
@@ -163,7 +163,7 @@ impl Sink for StateSink<'_> {
         };
         let done = self.runs.execute(params![
             run.task.0,
-            run.cpu,
+            known_cpu(run.cpu),
             integer(from),
             integer(to),
             run.before || before,
@@ -216,10 +216,10 @@ impl Sink for StateSink<'_> {
             before,
             unfinished,
             stay.synthesised,
-            stay.out_cpu,
-            stay.back.map(|(cpu, _)| cpu),
+            stay.out_cpu.and_then(known_cpu),
+            stay.back.and_then(|(cpu, _)| known_cpu(cpu)),
             stay.runnable_ns.map(integer),
-            stay.wait_cpu,
+            stay.wait_cpu.and_then(known_cpu),
             integer(spent.blocked_ns),
             integer(spent.runnable_ns),
             integer(spent.throttled_ns),

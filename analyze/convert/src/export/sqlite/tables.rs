@@ -78,6 +78,8 @@ pub(super) enum SqlUnit {
     Str,
     Func,
     Task,
+    /// A CPU, NULL where it is unknown.
+    Cpu,
     Signed,
     Time,
     Word,
@@ -131,7 +133,7 @@ impl Table {
     fn create(&self, db: &Connection) -> rusqlite::Result<()> {
         let mut columns = vec!["id INTEGER PRIMARY KEY".to_owned()];
         for c in &self.columns {
-            let not_null = if c.nullable { "" } else { " NOT NULL" };
+            let not_null = if c.may_be_null() { "" } else { " NOT NULL" };
             match &c.id_name {
                 Some(id) => {
                     columns.push(format!("{} TEXT", quoted(&c.name)));
@@ -168,6 +170,7 @@ impl SqlColumn {
             (Unit::Str, SqlUnit::Str),
             (Unit::Func, SqlUnit::Func),
             (Unit::Task, SqlUnit::Task),
+            (Unit::Cpu, SqlUnit::Cpu),
             (Unit::Signed, SqlUnit::Signed),
             (Unit::TimeNs, SqlUnit::Time),
             (Unit::DurationNs, SqlUnit::Time),
@@ -178,13 +181,18 @@ impl SqlColumn {
         Self { id: column.id, name, id_name, nullable: column.nullable, unit }
     }
 
+    /// Whether it has NULL where something is unknown: in the file an unknown CPU is a number that no CPU has.
+    fn may_be_null(&self) -> bool {
+        self.nullable || self.unit == SqlUnit::Cpu
+    }
+
     /// How the words of the column are kept, for people.
     fn storage(&self) -> &'static str {
         match self.unit {
             SqlUnit::Str | SqlUnit::Func => "text; its id in the column beside it",
             SqlUnit::Task => "tasks.id",
             SqlUnit::Signed => "signed integer",
-            SqlUnit::Time => "integer",
+            SqlUnit::Cpu | SqlUnit::Time => "integer",
             SqlUnit::Word => "64 bits as a signed integer: printf('%llu', x) shows values from 2^63 up",
         }
     }
@@ -220,7 +228,7 @@ pub(super) fn write_schema(db: &Connection, schema: &[KindSchema], tables: &Tabl
         for (c, sql) in kind.columns.iter().zip(&table.columns) {
             let unit = unit_name(c);
             let (name, storage) = (&sql.name, sql.storage());
-            columns.execute(params![table.name, name, kind.number, c.id, unit, c.nullable, storage, c.doc])?;
+            columns.execute(params![table.name, name, kind.number, c.id, unit, sql.may_be_null(), storage, c.doc])?;
             for (word, text) in &c.names {
                 values.execute(params![table.name, name, integer(*word), text])?;
             }

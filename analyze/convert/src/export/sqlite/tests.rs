@@ -447,3 +447,50 @@ fn shares_at_the_first_sample_of_a_cut_are_those_of_the_whole() {
         assert_eq!(counters(from_ns), due, "from {from_ns}");
     }
 }
+
+/// In the file an unknown CPU is a number, in tables it is NULL.
+#[test]
+fn an_unknown_cpu_is_null_in_every_table() {
+    use ingero_format::catalog::{Clock, NO_CPU, Wakeup, Waking};
+    let unknown = u64::from(NO_CPU);
+    let mut f = Fixture::new();
+    let (main, worker) = (f.task(7, 7), f.task(7, 8));
+    let func = f.func("cudaLaunchKernel", Layer::Runtime, Class::Launch);
+    f.push(1, NO_CPU, Clock { boot_ns: 1, real_ns: 1, tsc: None, bracket_ns: 1 });
+    f.push(2, NO_CPU, Wakeup { wakee: worker, target_cpu: unknown });
+    f.push(3, 1, Waking { waker: main, wakee: worker, target_cpu: unknown, context: Some(0), irq: None, source: None });
+    f.call(4, NO_CPU, worker, func, 5);
+    f.switch(10, 1, main, 1, worker);
+    f.switch(20, 1, worker, 1, main);
+    f.push(
+        25,
+        1,
+        Waking { waker: main, wakee: worker, target_cpu: unknown, context: Some(0), irq: None, source: None },
+    );
+    f.switch(30, 1, main, 1, worker);
+    f.switch(40, 1, worker, 1, TaskId(0));
+    let (_dir, db, _) = exported(&f.finish());
+    let mut seen = 0;
+    let names = "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type IN ('table', 'view') AND c.name GLOB '*cpu'";
+    let columns: Vec<(String, String)> = {
+        let mut query = db.prepare(names).unwrap();
+        query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+    };
+    for (table, column) in columns {
+        let count =
+            |what: &str| one::<i64>(&db, &format!("SELECT count(*) FROM \"{table}\" WHERE \"{column}\" {what}"));
+        assert_eq!(count("= 65535"), 0, "{table}.{column}");
+        seen += count("IS NULL");
+    }
+    assert!(seen >= 6, "{seen}");
+    assert_eq!(one::<i64>(&db, "SELECT count(*) FROM wakeups WHERE target_cpu IS NULL"), 3);
+    assert_eq!(one::<i64>(&db, "SELECT count(*) FROM calls WHERE cpu IS NULL"), 1);
+    assert_eq!(
+        one::<i64>(&db, "SELECT nullable FROM schema WHERE table_name = 'sched_wakeup' AND column_name = 'target_cpu'"),
+        1
+    );
+    assert_eq!(
+        one::<i64>(&db, "SELECT nullable FROM schema WHERE table_name = 'sched_wakeup' AND column_name = 'wakee'"),
+        0
+    );
+}

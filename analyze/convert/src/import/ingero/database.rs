@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -39,10 +41,33 @@ impl From<ingero_format::Error> for Refusal {
     }
 }
 
+/// The bytes that a database has and those that its head counts, where there are fewer: SQLite itself says of it that something is
+/// malformed.
+fn lacking(path: &Path) -> io::Result<Option<(u64, u64)>> {
+    const HEAD: usize = 100;
+    let mut head = Vec::new();
+    let file = File::open(path)?;
+    let has = file.metadata()?.len();
+    file.take(HEAD as u64).read_to_end(&mut head)?;
+    if head.len() < HEAD {
+        return Ok(Some((has, HEAD as u64)));
+    }
+    let word = |at: usize, len: usize| head[at..at + len].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    // Older versions of SQLite leave the count of pages as it was; then it is of another change than the last.
+    let counts = word(24, 4) == word(92, 4);
+    let page_bytes = if word(16, 2) == 1 { 1 << 16 } else { word(16, 2) };
+    let due = page_bytes * word(28, 4);
+    Ok((counts && has < due).then_some((has, due)))
+}
+
 impl Database {
     /// Opens a file. What it holds is not trusted: nothing in it is run.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let sqlite = |source| Error::Sqlite { path: path.to_owned(), source };
+        if let Some((has, due)) = lacking(path).map_err(|e| Error::io(path.display().to_string(), e))? {
+            let problem = format!("is cut: {has} of its {due} bytes are there, and its tables may be in any of them");
+            return Err(Error::Input { path: path.to_owned(), problem });
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(address(path), flags).map_err(sqlite)?;
         connection

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use ingero_format::catalog::{CALL_ENDS, Clock, Frame, Loss, NO_CPU, Name, Stack, Usage};
+use ingero_format::catalog::{CALL_ENDS, Clock, Frame, Kind, Loss, NO_CPU, Name, Stack, Usage};
 use ingero_format::{TraceWriter, WriterOptions};
 
 use super::{CAUSE_SOURCE_LOST, ImportOptions, Imported, NAME_SEEN};
@@ -92,7 +92,7 @@ impl<W: Write> Import<'_, W> {
     fn run(&mut self) -> Result<(Meta, Vec<String>), Error> {
         let nodes = self.nodes()?;
         let (from_ns, to_ns) = self.span()?;
-        self.clock(from_ns)?;
+        self.clocks(from_ns, to_ns)?;
         self.names(from_ns)?;
         let mut totals = Totals::default();
         totals::import(self, from_ns, &mut totals)?;
@@ -100,9 +100,6 @@ impl<W: Write> Import<'_, W> {
         self.stacks(from_ns)?;
         self.usage()?;
         let (sessions, own_chains) = annotations::import(self, from_ns)?;
-        if to_ns > from_ns {
-            self.clock(to_ns)?;
-        }
         if self.skipped > 0 {
             let probe = self.transcript.writer.string("unreadable rows");
             let loss = Loss { to_ns, probe, cause: CAUSE_SOURCE_LOST, count: Some(self.skipped), of_host: None };
@@ -196,9 +193,13 @@ impl<W: Write> Import<'_, W> {
         Ok((from, spans.iter().map(|s| s.1).max().unwrap_or(from)))
     }
 
-    /// The only clock is the wall's.
-    fn clock(&mut self, ts_ns: u64) -> Result<(), Error> {
-        self.push(ts_ns, &Clock { boot_ns: ts_ns, real_ns: ts_ns, tsc: None, bracket_ns: 0 })
+    /// The only clock is the wall's. The first block says so: cut off anywhere behind it, the file still does.
+    fn clocks(&mut self, from_ns: u64, to_ns: u64) -> Result<(), Error> {
+        for ts_ns in [Some(from_ns), Some(to_ns).filter(|&to_ns| to_ns > from_ns)].into_iter().flatten() {
+            self.push(ts_ns, &Clock { boot_ns: ts_ns, real_ns: ts_ns, tsc: None, bracket_ns: 0 })?;
+        }
+        let sealed = self.transcript.writer.seal_kind(Kind::Clock);
+        sealed.map_err(|source| Error::Trace { path: Path::new("").to_owned(), source })
     }
 
     /// Names are noted when the source stops: they are taken to have held from the start.

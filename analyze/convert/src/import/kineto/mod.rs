@@ -260,6 +260,8 @@ impl<'p, W: Write> Layers<'p, W> {
                 let clock = Clock { boot_ns: ts_ns, real_ns: ts_ns, tsc: None, bracket_ns: 0 };
                 self.writer.push(ts_ns, NO_CPU, &clock)?;
             }
+            // Cut off anywhere behind it, the file still says when it was.
+            self.writer.seal_kind(Kind::Clock)?;
         }
         let recorded: std::collections::HashSet<&str> =
             host.map(|h| h.functions().iter().map(|f| base_name(&f.symbol)).collect()).unwrap_or_default();

@@ -11,7 +11,7 @@ use std::io::{BufReader, BufWriter};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use ingero_format::catalog::{Clock, NO_CPU};
+use ingero_format::catalog::{Clock, Kind, NO_CPU};
 use ingero_format::{TraceWriter, WriterOptions};
 use linux_perf_data::linux_perf_event_reader::{
     EventRecord, Mmap2FileId, PerfEventType, RawEventRecord, RecordType, SampleRecord,
@@ -61,6 +61,8 @@ pub fn import(input: &Input, output: &Path, options: ImportOptions) -> Result<Im
         // perf reads one clock right after the other; how long that took it does not say.
         let clock = Clock { boot_ns: ts_ns, real_ns, tsc: None, bracket_ns: 1000 };
         writer.push(ts_ns, NO_CPU, &clock).map_err(failed)?;
+        // Cut off anywhere behind it, the file still says when it was.
+        writer.seal_kind(Kind::Clock).map_err(failed)?;
     }
     let second = read(input, Pass::new(FileRows::new(writer), Some(&first.census)), options, "writing", &failed)?;
     let (_, totals) = second.rows.writer.finish().map_err(failed)?;

@@ -121,6 +121,7 @@ fn phases(analysis: &Value, trace_start_ns: u64) -> Vec<Value> {
             "gaps_throttled_ns": gaps["throttled_ns"], "gaps_blocked_ns": gaps["blocked_ns"], "workers": p["workers"],
             "warm_up": u64::from(p["warm_up"].as_bool().unwrap()), "step_ns": p["step_ns"], "busy_percent": busy["percent"],
             "busy_samples": busy["samples"], "busy_devices": busy["devices"], "busy_idle_ns": busy["idle_ns"],
+            "busy_told_ns": busy["told_ns"], "busy_unqueued_ns": busy["unqueued_ns"],
         })
     };
     // Of a process that stood in the part of a file that is missing (it is 0 there) tables have nothing.

@@ -250,10 +250,11 @@ pub(crate) fn find(analysis: &Analysis) -> (Vec<Incident>, Vec<Incident>) {
     };
     let of_phase = |phase| {
         let find = |case: &Case| rules(phase).iter().filter_map(|rule| (rule.find)(case)).collect::<Vec<_>>();
-        let case = Case::new(analysis, phase);
+        let mut case = Case::new(analysis, phase);
         let found = find(&case);
         let Some(idle_ns) = phase.busy.and_then(|busy| busy.idle_beside_queue_ns()) else { return found };
-        let found = find(&Case { most_ns: shared_out(&found, idle_ns), ..case });
+        case.most_ns = shared_out(&found, idle_ns);
+        let found = find(&case);
         let found = found.into_iter().filter(|incident| incident.lost_ns > 0 || !incident.capped);
         found.map(|incident| beside_queue(incident, phase)).collect()
     };

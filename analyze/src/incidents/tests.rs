@@ -44,15 +44,22 @@ fn a_main_thread_that_computes_between_launches_is_the_cause() {
 
 /// A main thread that launches each millisecond for 4 s, while its GPU says once a second how busy it was.
 fn gpu(percent: u64, others: impl Fn(&mut Fixture)) -> Fixture {
-    let (mut f, _, launch) = start();
+    let mut f = steps_beside_a_gpu(percent, |_, _, _| {});
+    others(&mut f);
+    f
+}
+
+/// The same, with something behind each launch.
+fn steps_beside_a_gpu(percent: u64, step: impl Fn(&mut Fixture, TaskId, u64)) -> Fixture {
+    let (mut f, main, launch) = start();
     for i in 0..4_000 {
         launch(&mut f, 1_000_000 * i);
+        step(&mut f, main, 1_000_000 * i);
     }
     for at in 0..5 {
         let sample = GpuSample { busy_percent: Some(percent), ..GpuSample::default() };
         f.push(1_000_000_000 * at + 100, NO_CPU, sample);
     }
-    others(&mut f);
     f
 }
 
@@ -70,11 +77,11 @@ fn no_more_is_lost_than_the_gpu_was_idle() {
     assert!((119_000_000..121_000_000).contains(lost_ns), "{lost_ns}");
     assert!(summary.starts_with("train (10) lost up to 120 ms because"), "{summary}");
     // Where each step ends with a wait for the device, nothing of the process is queued behind it: somebody else's kernels ran.
-    let synced = |f: &mut Fixture| {
-        let (task, sync) = (f.task(10, 10), f.func("cudaDeviceSynchronize", Library::Runtime, Class::Sync));
-        (0..4_000).for_each(|i| f.call(1_000_000 * i + 20_000, 0, task, sync, 100_000));
-    };
-    let trace = gpu(100, synced).finish();
+    let trace = steps_beside_a_gpu(100, |f, main, at| {
+        let sync = f.func("cudaDeviceSynchronize", Library::Runtime, Class::Sync);
+        f.call(at + 20_000, 0, main, sync, 100_000);
+    })
+    .finish();
     let whole = Analysis::new(&trace, Window::whole(&trace));
     let (worst, busy) = (&whole.incidents[0], whole.phases[0].busy.unwrap());
     assert_eq!((worst.kind, worst.severity, worst.at_most), ("busy-main", Severity::High, false));
@@ -113,12 +120,10 @@ fn no_more_is_lost_than_the_gpu_was_idle() {
 fn causes_share_the_time_in_which_a_gpu_was_idle() {
     // Half of each pause the thread computes, and for a bit less another process has its CPU.
     let of = |percent: u64| {
-        let trace = gpu(percent, |f| {
-            let (main, other) = (f.task(10, 10), f.task(99, 99));
-            for i in 0..4_000 {
-                f.switch(1_000_000 * i + 500_000, 0, main, PREEMPTED, other);
-                f.switch(1_000_000 * i + 900_000, 0, other, PREEMPTED, main);
-            }
+        let trace = steps_beside_a_gpu(percent, |f, main, at| {
+            let other = f.task(99, 99);
+            f.switch(at + 500_000, 0, main, PREEMPTED, other);
+            f.switch(at + 900_000, 0, other, PREEMPTED, main);
         })
         .finish();
         let a = Analysis::new(&trace, Window::whole(&trace));

@@ -204,6 +204,8 @@ fn phases(a: &Analysis, rows: &[&(u64, &PhaseFigures)], of: &Common, c: &mut Col
     c.maybe_ns("busy_samples", maybe(|f| f.busy.map(|b| b.samples)));
     c.maybe_ns("busy_devices", maybe(|f| f.busy.map(|b| b.devices)));
     c.maybe_ns("busy_idle_ns", maybe(|f| f.busy.map(|b| b.idle_ns)));
+    c.maybe_ns("busy_told_ns", maybe(|f| f.busy.map(|b| b.told_ns)));
+    c.maybe_ns("busy_unqueued_ns", maybe(|f| f.busy.map(|b| b.unqueued_ns)));
     c.maybe_signed("unix_ns", rows.iter().map(|(_, p)| of.clock.at(p.phase.start_ns)));
     c.same("run", of.run, rows.len());
 }

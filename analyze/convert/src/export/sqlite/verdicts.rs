@@ -15,7 +15,7 @@ CREATE TABLE phase (id INTEGER PRIMARY KEY, process INTEGER NOT NULL REFERENCES 
     gaps_runnable_ns INTEGER, gaps_throttled_ns INTEGER, gaps_blocked_ns INTEGER, label TEXT NOT NULL,
     unclaimed_ns INTEGER NOT NULL, asked_ns INTEGER, lost_gaps INTEGER, lost_gaps_ns INTEGER, workers INTEGER NOT NULL,
     warm_up INTEGER NOT NULL, step_ns INTEGER, busy_percent INTEGER, busy_samples INTEGER, busy_devices INTEGER,
-    busy_idle_ns INTEGER);
+    busy_idle_ns INTEGER, busy_told_ns INTEGER, busy_unqueued_ns INTEGER);
 CREATE TABLE lost (ts_ns INTEGER NOT NULL, to_ns INTEGER NOT NULL, cpu INTEGER, probe TEXT NOT NULL, cause TEXT NOT NULL, count INTEGER,
     host INTEGER);
 CREATE TABLE known (process INTEGER PRIMARY KEY REFERENCES processes(id), states INTEGER NOT NULL, throttling INTEGER NOT NULL,
@@ -69,7 +69,7 @@ pub(super) fn write(db: &Connection, a: &Analysis, selection: &Selection) -> rus
         lost.execute(params![from, to, l.cpu, l.what, l.cause, l.count.map(integer), host])?;
     }
     let shown = |id| selection.shows_verdicts(a.processes.get(id));
-    let marks = (1..=24).map(|at| format!("?{at}")).collect::<Vec<_>>().join(", ");
+    let marks = (1..=26).map(|at| format!("?{at}")).collect::<Vec<_>>().join(", ");
     let mut insert = db.prepare(&format!("INSERT INTO phase VALUES ({marks})"))?;
     for (id, p) in (0i64..).zip(&a.phases).filter(|(_, p)| shown(p.phase.process)) {
         let f = phase::Figures::new(a, p);
@@ -98,6 +98,8 @@ pub(super) fn write(db: &Connection, a: &Analysis, selection: &Selection) -> rus
             f.busy.map(|b| integer(b.samples)),
             f.busy.map(|b| integer(b.devices)),
             f.busy.map(|b| integer(b.idle_ns)),
+            f.busy.map(|b| integer(b.told_ns)),
+            f.busy.map(|b| integer(b.unqueued_ns)),
         ])?;
     }
     let mut incident =

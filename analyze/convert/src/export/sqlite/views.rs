@@ -123,7 +123,7 @@ pub(super) fn write(db: &Connection, tables: &Tables, selection: &Selection) -> 
         "CREATE VIEW phases AS SELECT h.id AS phase, p.pid, p.name AS process, h.start_ns, h.end_ns, h.submissions, h.gaps, \
          h.gaps_ns, h.gaps_share, h.gaps_running_ns, h.gaps_runnable_ns, h.gaps_throttled_ns, h.gaps_blocked_ns, h.label, \
          h.unclaimed_ns, h.asked_ns, h.lost_gaps, h.lost_gaps_ns, h.workers, h.warm_up, h.step_ns, h.busy_percent, h.busy_samples, \
-         h.busy_devices, h.busy_idle_ns \
+         h.busy_devices, h.busy_idle_ns, h.busy_told_ns, h.busy_unqueued_ns \
          FROM phase h JOIN processes p ON p.id = h.process; \
          CREATE VIEW incidents AS SELECT i.rank, i.severity, i.kind, p.pid, p.name AS process, i.phase, i.lost_ns, i.at_most, i.share, \
          i.summary, i.root_cause, (SELECT group_concat(a.text, char(10)) FROM (SELECT text FROM incident_advice \

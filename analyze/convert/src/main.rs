@@ -43,7 +43,17 @@ fn run(args: Args) -> anyhow::Result<Ending> {
                 _ => ftrace::import(&input, &output, options)?,
             };
             tell(&args, &done, &output);
-            Ok(Ending::Done)
+            Ok(match done.damaged {
+                0 => Ending::Done,
+                _ => Ending::Noted {
+                    note: format!(
+                        "{} is cut off or damaged; what is whole was imported, and {} says of the rest that it was lost",
+                        input.path().display(),
+                        output.display()
+                    ),
+                    status: FAILED,
+                },
+            })
         }
         Plan::Merge(others, output) => {
             let trace = open(&input)?;
@@ -53,7 +63,7 @@ fn run(args: Args) -> anyhow::Result<Ending> {
                 0 => Ending::Done,
                 n => Ending::Noted {
                     note: format!(
-                        "parts of the recordings that could not be read: {n}; what is whole was merged, and {} says of the rest \
+                        "parts of what is merged that could not be read: {n}; what is whole was merged, and {} says of the rest \
                          that it was lost",
                         output.display()
                     ),

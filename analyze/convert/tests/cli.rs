@@ -223,6 +223,48 @@ fn a_cut_trace_is_converted_as_far_as_it_goes() {
     }
 }
 
+/// Of each kind of input: what is whole is imported, and whoever runs it in a script is told that it is not all.
+#[test]
+fn an_input_that_is_cut_is_imported_as_far_as_it_goes() {
+    use std::io::Write;
+    let dir = with_fixture();
+    let dir = dir.path();
+    let whole = std::fs::read(dir.join("workers.trace.txt")).unwrap();
+    let part = &whole[..whole.len() * 3 / 4];
+    let cut_in_line = if part.ends_with(b"\n") { &part[..part.len() - 5] } else { part };
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 0);
+    gz.write_all(&whole).unwrap();
+    xz.write_all(&whole).unwrap();
+    // A frame has a block for each 128 KiB, of which nothing is had before it is whole.
+    let frame = |text: &[u8]| zstd::encode_all(text, 0).unwrap();
+    let zst = [frame(&whole[..whole.len() / 2]), frame(&whole[whole.len() / 2..])].concat();
+    let packed = [gz.finish().unwrap(), xz.finish().unwrap(), zst].map(|all| all[..all.len() * 3 / 4].to_vec());
+    let event = r#"{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":2,"ts":5.5,"dur":1}"#;
+    let profile = format!("{{\"schemaVersion\":1,\"traceEvents\":[{event},{event},{{\"ph\"");
+    let [gz, xz, zst] = packed;
+    let inputs = [
+        ("cut.txt", cut_in_line.to_vec(), "ends within a line"),
+        ("cut.txt.gz", gz, "the package that the text is in is cut"),
+        ("cut.txt.xz", xz, "the package that the text is in is cut"),
+        ("cut.txt.zst", zst, "the package that the text is in is cut"),
+        ("cut.json", profile.into_bytes(), "ends within its document"),
+    ];
+    for (name, bytes, note) in inputs {
+        std::fs::write(dir.join(name), bytes).unwrap();
+        let out = convert(dir, &[name, "-o", "cut.igt", "-f", "--keep-going"]);
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(2), "{name}: {said}");
+        assert!(said.contains(note), "{name}: {said}");
+        assert!(
+            said.lines().last().unwrap().contains("is cut off or damaged; what is whole was imported"),
+            "{name}: {said}"
+        );
+        let read = ingero_format::Trace::open(dir.join("cut.igt")).unwrap();
+        assert!(read.complete() && read.span_ns().is_some(), "{name}");
+    }
+}
+
 /// The largest recording of the repository.
 fn long_recording() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../investigations/h200-dataloader/run.igt")

@@ -294,6 +294,7 @@ fn events_without_a_place_are_counted() {
         line(7, "7", "1.2", "_raw_spin_lock <-try_to_wake_up"),
         line(7, "7", "1.3", "<stack trace>"),
         " => do_syscall_64\n".to_owned(),
+        line(7, "7", "1.4", "cudaFree: (0x2) a0=0x10"),
     ]
     .concat();
     let run = run_text(text, ImportOptions::default()).unwrap();
@@ -430,6 +431,95 @@ fn text_of_perf_script() {
 }
 
 /// What bpftrace 0.17 printed of the script in spec/conversion.md, with another thread's entry without a return.
+/// Switches of one CPU as perf prints them; every other column in front of the event as asked for.
+fn perf_switches(pairs: &[(u32, u32)], columns: &str, time: impl Fn(usize) -> String) -> String {
+    let line = |(at, (prev, next)): (usize, &(u32, u32))| {
+        format!(
+            "  t{prev} {prev}/{prev} [000] {}: {columns} sched:sched_switch: prev_comm=t{prev} prev_pid={prev} prev_prio=120 prev_state=S ==> \
+             next_comm=t{next} next_pid={next} next_prio=120\n",
+            time(at)
+        )
+    };
+    pairs.iter().enumerate().map(line).collect()
+}
+
+/// Milliseconds from a second on.
+fn each_ms(at: usize) -> String {
+    format!("1.{at:03}000000")
+}
+
+#[test]
+fn text_of_perf_script_with_a_period() {
+    let pairs: Vec<(u32, u32)> = (0..10).map(|n| if n % 2 == 0 { (7, 9) } else { (9, 7) }).collect();
+    let plain = run_text(perf_switches(&pairs, "", each_ms), ImportOptions::default()).unwrap();
+    let period = run_text(perf_switches(&pairs, "         1", each_ms), ImportOptions::default()).unwrap();
+    let switches = |run: &Run| run.events.iter().filter(|e| matches!(e.body, Body::Switch(_))).count();
+    assert_eq!((switches(&plain), switches(&period)), (10, 10));
+    assert!(period.done.ignored.is_empty());
+}
+
+#[test]
+fn a_text_without_an_event_that_is_read_is_refused() {
+    let text = "  sh 7/7 [000] 1.500000000:     250000 cpu-clock:uhH:  7f00 main+0x1 (/bin/sh)\n".repeat(3);
+    let said = run_text(&text, ImportOptions::default()).map(|_| ()).unwrap_err().to_string();
+    assert!(said.contains("has 3 events and none that is read") && said.contains(": cpu-clock:uhH"), "{said}");
+    assert_eq!(said.lines().count(), 1);
+}
+
+#[test]
+fn times_that_count_from_the_event_before_are_refused() {
+    let pairs: Vec<(u32, u32)> = (0..40).map(|n| if n % 2 == 0 { (7, 9) } else { (9, 7) }).collect();
+    let text = perf_switches(&pairs, "", |at| format!("0.{:09}", [300, 20_000, 1_500, 700][at % 4]));
+    let said = run_text(&text, ImportOptions::default()).map(|_| ()).unwrap_err().to_string();
+    assert!(said.contains("--deltatime") && said.lines().count() == 1, "{said}");
+    // One that is out of order is another matter.
+    let text = perf_switches(&pairs, "", |at| each_ms(if at == 20 { 18 } else { at }));
+    assert!(run_text(&text, ImportOptions::default()).is_ok());
+}
+
+/// What perf records of some threads has their leaving and not their coming: nothing is made up in between.
+#[test]
+fn text_of_some_threads_or_cpus_alone_tells_no_states() {
+    let states = |run: &Run| {
+        use ingero_replay::{Sink, Timeline};
+        #[derive(Default)]
+        struct Told(u64);
+        impl Sink for Told {
+            fn off_cpu(&mut self, _: &ingero_replay::OffCpu, _: &ingero_replay::Cpus) {
+                self.0 += 1;
+            }
+            fn run(&mut self, _: &ingero_replay::Run) {
+                self.0 += 1;
+            }
+        }
+        let mut told = Told::default();
+        Timeline::new(&run.trace).run(&mut told);
+        told.0
+    };
+    let some: Vec<(u32, u32)> = (0..60).map(|n| (7, 100 + n % 5)).collect();
+    let run_of = |text: String| run_text(text, ImportOptions::default()).unwrap();
+    let alone = run_of(perf_switches(&some, "", each_ms));
+    assert_eq!(alone.losses(), [("sched_switch".to_owned(), None)]);
+    assert!(
+        alone.done.notes.iter().any(|n| n.contains("do not follow") && n.contains("perf record -a")),
+        "{:?}",
+        alone.done.notes
+    );
+    assert_eq!(states(&alone), 0);
+    let all: Vec<(u32, u32)> = (0..60).map(|n| if n % 2 == 0 { (7, 9) } else { (9, 7) }).collect();
+    let whole = run_of(perf_switches(&all, "", each_ms));
+    assert_eq!(whole.losses(), []);
+    assert!(states(&whole) > 50);
+    // Threads are woken on a CPU of which there is nothing.
+    let wake = |at: usize| {
+        format!("  t7 7/7 [000] 2.{at:03}000000: sched:sched_waking: comm=t9 pid=9 prio=120 target_cpu=001\n")
+    };
+    let text = [perf_switches(&all, "", each_ms), (0..9).map(wake).collect()].concat();
+    let half = run_of(text);
+    assert_eq!(half.losses(), [("other CPUs'".to_owned(), None)]);
+    assert_eq!(states(&half), 0);
+}
+
 #[test]
 fn text_of_bpftrace() {
     let probe = "/usr/lib/libcudart.so.13:cudaMalloc";
@@ -460,6 +550,7 @@ fn what_was_lost_on_a_cpu_that_cannot_be_is_lost_all_the_same() {
 #[test]
 fn of_any_number_of_names_of_events_a_bounded_number_is_told() {
     let lines: String = (0..10_000).map(|n| format!("  a-1 [000] d... 1.{n:06}: name_{n}: x\n")).collect();
+    let lines = format!("{lines}{}", line(7, "7", "2.0", "cudaFree: (0x2) a0=0x10"));
     let run = run_text(lines, ImportOptions::default()).unwrap();
     assert!((4_000..4_200).contains(&run.done.ignored.len()), "{}", run.done.ignored.len());
     assert_eq!(run.done.ignored.values().sum::<u64>(), 10_000);

@@ -396,6 +396,46 @@ fn a_sample_goes_back_with_its_totals_and_says_that_it_is_one() {
     assert_eq!(told(&new, "SELECT CAST(count(*) AS TEXT) FROM event_aggregates"), ["0"]);
 }
 
+/// What `--schema ingero` makes of a whole recording says so, and nothing of it is called a sample.
+#[test]
+fn a_database_that_has_every_event_is_no_sample() {
+    const WHOLE: &str = "INSERT INTO schema_info VALUES ('sampled', 'false')";
+    let sampled = |more: &[&str]| {
+        let run = run(&[&[TABLES, ROWS, WHOLE], more].concat(), ImportOptions::default()).unwrap();
+        let analysis = Analysis::new(&run.trace, Window::whole(&run.trace));
+        let says = run.done.notes.iter().any(|n| n.contains("a sample: ") && !n.contains("not a sample"));
+        (run.trace.meta("sampled") == Some("true"), analysis.sampled(), says)
+    };
+    assert_eq!(sampled(&["DELETE FROM event_aggregates"]), (false, false, false));
+    assert_eq!(sampled(&["UPDATE event_aggregates SET count = 1, stored = 1"]), (false, false, false));
+    // Its totals know better.
+    assert_eq!(sampled(&[]), (true, true, true));
+    // A recording, there and back.
+    let mut f = ingero_replay::fixture::Fixture::new();
+    let task = f.task(7, 7);
+    let func =
+        f.func("cudaLaunchKernel", ingero_format::catalog::Layer::Runtime, ingero_format::catalog::Class::Launch);
+    for i in 0..20 {
+        f.call(1_000_000 + i * 10_000, 0, task, func, 1_000 + i);
+    }
+    let trace = f.finish();
+    let dir = tempfile::tempdir().unwrap();
+    let (db, igt) = (dir.path().join("new.db"), dir.path().join("again.igt"));
+    assert_eq!(back(&trace, &db, &Selection::whole(&trace))["sampled"], "false");
+    ingero::import(&Input::open(&db).unwrap(), &igt, ImportOptions::default()).unwrap();
+    let again = Trace::open(&igt).unwrap();
+    let calls = |trace: &Trace| {
+        let json = report::json(&Analysis::new(trace, Window::whole(trace)), &[]).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        json["processes"][0]["ops"][0].clone()
+    };
+    assert_eq!(again.meta("sampled"), Some("false"));
+    for key in ["count", "sum_ns", "p50_ns", "p99_ns", "max_ns"] {
+        assert!(calls(&trace)[key].is_u64(), "{key}: {}", calls(&trace));
+        assert_eq!(calls(&again)[key], calls(&trace)[key], "{key}");
+    }
+}
+
 #[test]
 fn a_database_without_totals_goes_back_without() {
     let run = run(&[TABLES, ROWS, "DELETE FROM event_aggregates"], ImportOptions::default()).unwrap();

@@ -270,7 +270,14 @@ fn an_older_recording_gets_the_kinds_that_it_lacks() {
     let trace = Trace::open(older).unwrap();
     assert!(!trace.schema().iter().any(|k| k.number == Kind::Span as u16), "recorded before there were spans");
     let before = Merge::new(&trace).count();
-    let run = run(Some(&trace), &fixture(), ImportOptions::default()).unwrap();
+    // As if it were of that time.
+    let real_ns = Merge::of(&trace, |k| k == Kind::Clock).find_map(|e| match e.body {
+        Body::Clock(c) => Some(c.real_ns),
+        _ => None,
+    });
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(moved(real_ns.unwrap() as i64 - PROFILED_NS as i64 + 1_000_000_000).as_bytes()).unwrap();
+    let run = run(Some(&trace), file.path(), ImportOptions::default()).unwrap();
     assert!(run.trace.kind_schema(Kind::Span as u16).is_some());
     assert_eq!(run.trace.kind_name(Kind::DeviceActivity as u16), "device_activity");
     assert!(run.events.len() > before + 400);
@@ -281,12 +288,100 @@ fn an_older_recording_gets_the_kinds_that_it_lacks() {
     );
 }
 
+/// When the profile begins, Unix time.
+const PROFILED_NS: u64 = 1_796_033_032_000_000_000;
+
+/// The profile as if it were so much later.
+fn moved(by_ns: i64) -> String {
+    let mut document = document();
+    let base = document["baseTimeNanoseconds"].as_u64().unwrap();
+    document["baseTimeNanoseconds"] = Value::from(base.checked_add_signed(by_ns).unwrap());
+    document.to_string()
+}
+
+#[test]
+fn a_profile_of_another_time_is_refused() {
+    const HOUR_NS: i64 = 3_600_000_000_000;
+    let host = host(&document(), |_| true);
+    let merged = |by_ns: i64| {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(moved(by_ns).as_bytes()).unwrap();
+        run(Some(&host), file.path(), ImportOptions::default())
+            .map(|run| run.done.totals.events)
+            .map_err(|e| e.to_string())
+    };
+    assert!(merged(0).is_ok());
+    // Before the host was booted, after the recording, and a year off either way.
+    for by_ns in [-18 * HOUR_NS, HOUR_NS, 365 * 24 * HOUR_NS, -365 * 24 * HOUR_NS] {
+        let said = merged(by_ns).unwrap_err();
+        assert!(said.contains("is of another time than the recording: 20"), "{by_ns}: {said}");
+        assert_eq!((said.lines().count(), said.matches(" UTC").count()), (1, 4), "{said}");
+    }
+    // It reaches into the recording, and begins before there was a clock.
+    let mut document = document();
+    let list = document["traceEvents"].as_array_mut().unwrap();
+    let early = list.iter_mut().find(|e| e["cat"] == "cpu_op").unwrap();
+    early["ts"] = Value::from(early["ts"].as_f64().unwrap() - 60e6);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(document.to_string().as_bytes()).unwrap();
+    let said = run(Some(&host), file.path(), ImportOptions::default()).map(|_| ()).unwrap_err().to_string();
+    assert!(said.contains("begins before the recording's host was booted"), "{said}");
+}
+
+#[test]
+fn the_line_of_a_bad_event_is_the_file_s() {
+    let event = "{\n \"ph\": \"X\",\n \"cat\": \"cpu_op\",\n \"name\": \"a\",\n \"pid\": 1, \"tid\": 2,\n \"ts\": 5.5,\n \"dur\": 1\n}";
+    let with = |bad: &str| format!("{{\"schemaVersion\": 1,\n\"traceEvents\": [\n{event},\n{bad}\n,\n{event}\n]\n}}");
+    // The second event begins on line 11.
+    for (bad, problem) in [
+        (event.replace("\"a\"", "5"), "event 2: invalid type: integer `5`, expected a string at line 14"),
+        (event.replace("\"X\"", "7"), "event 2: invalid type: integer `7`, expected a string at line 12"),
+        (event.replace("\"a\"", "\"\\ud800\""), "at line 14"),
+        (event.replace("5.5", "-5"), "event 2: ts: expected microseconds from 0 up, found \"-5\" at line 16"),
+        (
+            event.replace(": 1\n", ": \"x\"\n"),
+            "event 2: dur: expected microseconds from 0 up, found \"\\\"x\\\"\" at line 17",
+        ),
+        (event.replace(",\n \"dur\": 1", ""), "event 2: a complete event (ph X) without dur at line 11"),
+        ("7".to_owned(), "event 2: invalid type: integer `7`, expected struct Event at line 11"),
+    ] {
+        let said = run_text(&with(&bad), ImportOptions::default()).map(|_| ()).unwrap_err().to_string();
+        assert!(said.contains(problem), "{bad}: {said}");
+        assert_eq!(said.matches(" at line ").count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn numbers_that_join_nothing_are_counted() {
+    let event = |args: &str| {
+        format!(
+            "{{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":2,\"ts\":5.5,\"dur\":1,\"args\":{args}}}"
+        )
+    };
+    let all = [
+        "{\"correlation\":1180591620717411303424}",
+        "{\"correlation\":-1,\"External id\":3}",
+        "{\"correlation\":\"x\"}",
+        "{\"correlation\":7,\"External id\":1.5}",
+        "{\"correlation\":null}",
+        "{}",
+    ];
+    let text = format!("{{\"schemaVersion\":1,\"traceEvents\":[{}]}}", all.map(event).join(","));
+    let run = run_text(&text, ImportOptions::default()).unwrap();
+    assert!(run.done.notes.iter().any(|n| n.contains("correlation") && n.ends_with(": 4")), "{:?}", run.done.notes);
+    let ids: Vec<_> =
+        run.events.iter().filter_map(|e| if let Body::Correlation(c) = e.body { Some(c.id) } else { None }).collect();
+    assert_eq!(ids, [7]);
+    let none = run_text(&text.replace("correlation", "other").replace("1.5", "5"), ImportOptions::default()).unwrap();
+    assert!(!none.done.notes.iter().any(|n| n.contains("correlation")), "{:?}", none.done.notes);
+}
+
 #[test]
 fn broken_documents_are_refused_with_their_line() {
     let event = r#"{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":2,"ts":5.5,"dur":1}"#;
     let with = |events: &str| format!("{{\"schemaVersion\":1,\n\"traceEvents\":[\n{events}\n]}}");
     for (text, problem) in [
-        (with(&event.replace("5.5", "-5")), "event 1: ts: expected microseconds from 0 up, found \"-5\" at line 4"),
+        (with(&event.replace("5.5", "-5")), "event 1: ts: expected microseconds from 0 up, found \"-5\" at line 3"),
         (with(&event.replace(",\"dur\":1", "")), "event 1: a complete event (ph X) without dur"),
         (with(&format!("{event},\n{}", event.replace("1}", "\"x\"}"))), "event 2: dur: expected microseconds"),
         (with(&event.replace("\"a\"", "a")), "expected value at line 3 column 33"),

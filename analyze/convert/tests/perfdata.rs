@@ -54,6 +54,153 @@ fn capture(dir: &Path, extra: &[&str]) -> Option<std::path::PathBuf> {
     }
 }
 
+/// Records as `options` say; none where this machine does not let perf do it.
+fn record(dir: &Path, options: &[&str], command: &[&str]) -> Option<std::path::PathBuf> {
+    let file = dir.join("some.data");
+    let ran = Command::new("perf")
+        .args([
+            "record",
+            "-q",
+            "-k",
+            "mono",
+            "-m",
+            "2048",
+            "-e",
+            "sched:sched_switch",
+            "-e",
+            "sched:sched_waking",
+            "-o",
+        ])
+        .arg(&file)
+        .args(options)
+        .arg("--")
+        .args(command)
+        .stdout(Stdio::null())
+        .output();
+    ran.is_ok_and(|out| out.status.success()).then_some(file)
+}
+
+/// Stretches in which a thread is said to be on or off a CPU.
+fn told_states(trace: &Trace) -> usize {
+    #[derive(Default)]
+    struct Told(usize);
+    impl ingero_replay::Sink for Told {
+        fn off_cpu(&mut self, _: &ingero_replay::OffCpu, _: &ingero_replay::Cpus) {
+            self.0 += 1;
+        }
+        fn run(&mut self, _: &ingero_replay::Run) {
+            self.0 += 1;
+        }
+    }
+    let mut told = Told::default();
+    ingero_replay::Timeline::new(trace).run(&mut told);
+    told.0
+}
+
+/// A recording of some threads or CPUs has their switches alone: states need those of the others.
+#[test]
+fn what_perf_was_not_asked_for_is_not_known() {
+    const LOOP: &str = "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.01; /bin/true; done";
+    let dir = tempfile::tempdir().unwrap();
+    let whole = record(dir.path(), &["-a"], &["sh", "-c", LOOP]);
+    let Some(whole) = whole else { return };
+    let (trace, done) = imported(&whole, &dir.path().join("whole.igt"), perfdata::import);
+    assert!(!done.notes.iter().any(|n| n.contains("not known")), "{:?}", done.notes);
+    assert!(told_states(&trace) > 20);
+    let own = std::process::id().to_string();
+    let lost = |trace: &Trace| -> Vec<(String, Option<u64>)> {
+        let loss = |e: ingero_replay::Event| match e.body {
+            Body::Loss(l) if l.count.is_none() => Some((trace.string(l.probe).to_owned(), l.count)),
+            _ => None,
+        };
+        Merge::of(trace, |kind| kind == Kind::Loss).filter_map(loss).collect()
+    };
+    let threads = ["sched_switch", "sched_waking"].map(|kind| (kind.to_owned(), None));
+    for (options, command) in [
+        (&[][..], &["sh", "-c", LOOP][..]),
+        (&["-p", &own], &["sh", "-c", LOOP]),
+        (&["-a", "--filter", "prev_pid>1"], &["sh", "-c", LOOP]),
+    ] {
+        let Some(file) = record(dir.path(), options, command) else { continue };
+        let Ok(done) = perfdata::import(
+            &Input::open(&file).unwrap(),
+            &dir.path().join("some.igt"),
+            ImportOptions { force: true, ..Default::default() },
+        ) else {
+            panic!("{options:?}")
+        };
+        let trace = Trace::open(dir.path().join("some.igt")).unwrap();
+        if counts(&trace).contains_key("sched_switch") {
+            assert!(
+                lost(&trace).iter().all(|l| threads.contains(l)) && lost(&trace).contains(&threads[0]),
+                "{options:?}"
+            );
+        }
+        assert!(
+            done.notes.iter().any(|n| n.contains("not known; record with perf record -a")),
+            "{options:?} {:?}",
+            done.notes
+        );
+        assert_eq!(told_states(&trace), 0, "{options:?}");
+    }
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    if let Some(file) = record(dir.path(), &["-a", "-C", "0"], &["sh", "-c", LOOP]).filter(|_| cpus > 1) {
+        let (trace, done) = imported(&file, &dir.path().join("cpu.igt"), perfdata::import);
+        assert!(done.notes.iter().any(|n| n.starts_with("perf recorded 1 of ")), "{:?}", done.notes);
+        assert_eq!(lost(&trace), [("other CPUs'".to_owned(), None)]);
+        assert_eq!(told_states(&trace), 0);
+    }
+}
+
+/// perf forks, and notes the name of what it forked, before it becomes the program that is recorded.
+#[test]
+fn a_program_that_perf_started_has_its_own_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(file) = record(dir.path(), &[], &["sh", "-c", "sleep 0.05; exit 0"]) else { return };
+    let (trace, _) = imported(&file, &dir.path().join("own.igt"), perfdata::import);
+    let first = Merge::of(&trace, |kind| matches!(kind, Kind::Switch | Kind::Waking)).next().map(|e| e.ts_ns).unwrap();
+    let mut names: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for e in Merge::of(&trace, |kind| kind == Kind::Name) {
+        let Body::Name(name) = e.body else { continue };
+        assert!(e.ts_ns >= first, "{} at {} before {first}", trace.string(name.name), e.ts_ns);
+        names.entry(trace.task(name.task).tid).or_default().push(trace.string(name.name).to_owned());
+    }
+    let last: Vec<_> = names.values().filter_map(|all| all.last()).collect();
+    assert!(last.iter().any(|name| *name == "sh"), "{names:?}");
+    assert!(!last.iter().any(|name| *name == "perf-exec"), "{names:?}");
+}
+
+/// The library that reads the file panics at such a record.
+#[test]
+fn a_record_at_which_the_reader_panics_costs_itself_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(file) = capture(dir.path(), &[]) else { return };
+    let mut bytes = std::fs::read(&file).unwrap();
+    let word =
+        |bytes: &[u8], at: usize| usize::try_from(u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())).unwrap();
+    let (mut at, end) = (word(&bytes, 40), word(&bytes, 40) + word(&bytes, 48));
+    const MMAP2: [u8; 4] = [10, 0, 0, 0];
+    while at < end && bytes[at..at + 4] != MMAP2 {
+        at += usize::from(u16::from_le_bytes([bytes[at + 6], bytes[at + 7]]));
+    }
+    assert!(at < end, "no mapping");
+    // It has a build id, of more bytes than there is room for.
+    bytes[at + 5] |= 0x40;
+    bytes[at + 40] = 21;
+    std::fs::write(dir.path().join("panic.data"), bytes).unwrap();
+    let convert = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ingero-convert"));
+        let out = command.current_dir(dir.path()).args(["panic.data", "-f"]).args(more).output().unwrap();
+        (out.status.code(), String::from_utf8(out.stderr).unwrap())
+    };
+    let (code, said) = convert(&[]);
+    assert_eq!((code, said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("panic.data: record ") && said.contains("MMAP2") && !said.contains("panicked"), "{said}");
+    let (_, said) = convert(&["--keep-going"]);
+    assert!(said.contains("1 records could not be read") && !said.contains("panicked"), "{said}");
+    assert!(counts(&Trace::open(dir.path().join("panic.igt")).unwrap())["sched_switch"] > 20);
+}
+
 fn counts(trace: &Trace) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for event in Merge::new(trace) {

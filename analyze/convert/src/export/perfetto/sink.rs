@@ -14,7 +14,7 @@ use ingero_format::catalog::{
     Body, CALL_ENDS, COPY_KINDS, CPU, Call, Clock as ClockRow, END_OPEN, END_THREAD_EXIT, Kind, LOSS_CAUSES, Loss,
     NO_CPU, StrId, Switch, TaskId,
 };
-use ingero_replay::{Cpus, Event, Merge, OffCpu, OffKind, ProcessId, Processes, Run, Sink, Waker};
+use ingero_replay::{Blind, Cpus, Event, Hosts, Merge, OffCpu, OffKind, ProcessId, Processes, Run, Sight, Sink, Waker};
 
 use super::Exported;
 use super::proto::{
@@ -120,6 +120,8 @@ pub(super) struct PerfettoSink<'t, W: Write> {
     last_run: Option<(TaskId, u64)>,
     /// By task: the switch with which it left its CPU, until it is told what it did then.
     left: Vec<Option<Held>>,
+    /// From when on switches tell who is on a CPU: where some are missing, the others would be taken for all.
+    sight: Sight,
     /// The switch that is being told, until its effects are.
     switch: Option<(u64, u32, Switch)>,
     /// By wakee: when and on which CPUs wakes of it were recorded since its last stay.
@@ -170,6 +172,7 @@ impl<'t, W: Write> PerfettoSink<'t, W> {
             others: Vec::new(),
             last_run: None,
             left: vec![None; trace.tasks().len()],
+            sight: Sight::new(Hosts::new(trace)),
             switch: None,
             wakes: vec![Vec::new(); trace.tasks().len()],
             nowhere: cpus(trace),
@@ -537,7 +540,9 @@ impl<W: Write> Sink for PerfettoSink<'_, W> {
             self.flush_bundles();
         }
         match &event.body {
-            Body::Switch(e) if self.shows_states() => self.switch = Some((event.ts_ns, event.cpu, *e)),
+            Body::Switch(e) if self.shows_states() && self.sight.holds(event.ts_ns, event.cpu) => {
+                self.switch = Some((event.ts_ns, event.cpu, *e));
+            }
             Body::Waking(w) => {
                 if let Some(wakes) = self.wakes.get_mut(w.wakee.index()) {
                     // Who is woken over and over without a stay is running: those wakes end no block.
@@ -577,6 +582,10 @@ impl<W: Write> Sink for PerfettoSink<'_, W> {
             // No switch ended it: it was lost sight of, or its host's recording ends.
             self.put_switch(to, run.cpu, UNKNOWN, TaskId(0), None);
         }
+    }
+
+    fn blind(&mut self, blind: &Blind) {
+        self.sight.lose(blind);
     }
 
     /// It left its CPU unseen: it is on it no longer than something showed that it was.

@@ -1,6 +1,6 @@
 use super::proto::{Data, SLICE_BEGIN, SLICE_END, TracePacket};
 use super::*;
-use ingero_format::catalog::{Class, Layer, TaskId};
+use ingero_format::catalog::{Class, Layer, Loss, TaskId};
 use ingero_replay::fixture::Fixture;
 use prost::Message;
 use std::io::Read;
@@ -47,6 +47,31 @@ fn recording() -> Trace {
     f.switch(6_000, 0, a, 1, IDLE);
     f.switch(9_000, 1, b, 0x100, IDLE);
     f.finish()
+}
+
+/// Those that are left where others are missing would be taken for all.
+#[test]
+fn switches_among_which_some_are_missing_tell_no_states() {
+    let with = |lost: Option<(u64, u64)>| {
+        let mut f = Fixture::new();
+        let (a, b) = (f.task(1, 1), f.task(2, 2));
+        for i in 0..10 {
+            f.switch(1_000 + 2_000 * i, 0, IDLE, 0, a);
+            f.switch(2_000 + 2_000 * i, 0, if i % 2 == 0 { a } else { b }, 1, IDLE);
+        }
+        if let Some((from_ns, to_ns)) = lost {
+            let probe = f.writer().string("sched_switch");
+            f.push(
+                from_ns,
+                ingero_format::catalog::NO_CPU,
+                Loss { to_ns, probe, cause: 7, count: None, of_host: None },
+            );
+        }
+        bytes(&f.finish()).1.switches
+    };
+    let (all, none, some) = (with(None), with(Some((1_000, 20_000))), with(Some((1_000, 10_000))));
+    assert_eq!(none, 0);
+    assert!(some >= 10 && some < all, "{some} of {all}");
 }
 
 #[test]

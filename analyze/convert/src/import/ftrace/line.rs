@@ -115,7 +115,7 @@ fn parse_perf(line: &[u8]) -> Option<Result<EventLine<'_>, &'static str>> {
             Ok(time) => time,
             Err(problem) => return Some(Err(problem)),
         };
-        let (name, body) = event_text(trim_start(rest));
+        let (name, body) = event_text(without_period(trim_start(rest)));
         let (tid, cpu) = match (tid.map_or(Ok(ENDING), parse_tid), parse_cpu(cpu)) {
             (Ok(tid), Ok(cpu)) => (tid, cpu),
             (Err(problem), _) | (_, Err(problem)) => return Some(Err(problem)),
@@ -132,6 +132,14 @@ fn parse_tid(tid: u64) -> Result<u32, &'static str> {
 fn parse_cpu(cpu: u64) -> Result<u32, &'static str> {
     let cpu = u32::try_from(cpu).ok().filter(|cpu| *cpu < ingero_format::catalog::NO_CPU);
     cpu.ok_or("its CPU is none that a machine has: their numbers end below 65535")
+}
+
+/// Steps over the period that `perf script` prints in front of an event's name (`-F +period`): no event's name is a number.
+fn without_period(text: &[u8]) -> &[u8] {
+    match digits(text) {
+        Some((_, rest)) if rest.starts_with(b" ") => trim_start(rest),
+        _ => text,
+    }
 }
 
 /// Cuts an event's name off what it printed.
@@ -309,6 +317,13 @@ mod tests {
         assert_eq!((e.comm, e.tid, e.tgid, e.cpu), (&b"pool-1-thread 2"[..], 44, Some(40), 3));
         let e = event("        codec-12 10657 [001]  2521.916347: kmem:mm_page_alloc: page=0x1");
         assert_eq!((e.comm, e.tid, e.is_perf), (&b"codec-12"[..], 10657, true));
+        let e = event("standin 26910/26912 [001]  2.5:          1 sched:sched_switch: prev_comm=x");
+        assert_eq!(
+            (e.tgid, e.tid, e.name, e.body),
+            (Some(26910), 26912, &b"sched:sched_switch"[..], &b"prev_comm=x"[..])
+        );
+        let e = event("standin 26910 [001]  2.5:     250000 cpu-clock:uhH:  7f00 main+0x1 (/bin/x)");
+        assert_eq!(e.name, b"cpu-clock:uhH");
         let e = event("         swapper     0 [000]  2.5: sched:sched_switch: prev_comm=swapper/0");
         assert_eq!((e.comm, e.tid), (&b"swapper"[..], 0));
         for (ids, tgid) in [("24983/-1", Some(24983)), ("   -1", None), ("-1/-1", None)] {

@@ -7,6 +7,7 @@
 //! each thread stands as a process of its own, and the key `threads` says so.
 
 mod call;
+pub(super) mod census;
 pub(super) mod event;
 mod gfp;
 mod header;
@@ -16,6 +17,7 @@ pub(super) mod pass;
 pub(super) mod rows;
 mod state;
 mod text;
+pub(super) mod unasked;
 
 use std::io::{self, BufRead, BufWriter, Read};
 use std::path::Path;
@@ -26,8 +28,10 @@ use super::{ImportOptions, Imported};
 use crate::error::Error;
 use crate::input::{Input, Progress};
 use crate::output::PendingFile;
-use pass::{Census, Pass, Refusal};
+use census::Census;
+use pass::{Pass, Refusal};
 use rows::{FileRows, NoRows, Rows};
+use unasked::Unasked;
 
 /// Longest line that is read: no event prints more.
 const MAX_LINE: u64 = 1 << 16;
@@ -42,6 +46,9 @@ pub fn import(input: &Input, output: &Path, options: ImportOptions) -> Result<Im
     let pending = PendingFile::create(output, options.force)?;
     let trace = |source| Error::Trace { path: output.to_owned(), source };
     let (_, census) = read(input, Pass::new(NoRows, None), options, "reading", &trace)?;
+    if let Some(problem) = unusable(&census) {
+        return Err(Error::Input { path: input.path().to_owned(), problem });
+    }
     let out = BufWriter::with_capacity(1 << 20, pending.writer()?);
     let mut writer = TraceWriter::new(out, WriterOptions::default()).map_err(trace)?;
     for (key, value) in meta(&census) {
@@ -51,7 +58,7 @@ pub fn import(input: &Input, output: &Path, options: ImportOptions) -> Result<Im
     let (_, totals) = rows.writer.finish().map_err(trace)?;
     pending.publish()?;
     Ok(Imported {
-        damaged: 0,
+        damaged: u64::from(census.cut),
         totals,
         records: census.event_lines,
         unit: "lines",
@@ -111,10 +118,23 @@ fn read<R: Rows>(
     if !pass.is_recognised() {
         return Err(not_ftrace(path, &line));
     }
-    pass.finish(cut).map_err(|refusal| match refusal {
+    let done = pass.finish(cut).map_err(|refusal| match refusal {
         Refusal::Trace(source) => trace(source),
         Refusal::Line(problem) => Error::Input { path: path.to_owned(), problem },
-    })
+    });
+    done.map(|(rows, census)| (rows, Census { package_cut: cut, ..census }))
+}
+
+/// Why a text of the right form tells nothing, or nothing that is true.
+fn unusable(census: &Census) -> Option<String> {
+    if census.runs_back() {
+        return Some(format!(
+            "has no times that count on: {} of its {} events come before the one ahead of them on their CPU; print the time of \
+             each, not what passed since the one before (without --deltatime)",
+            census.backwards, census.event_lines
+        ));
+    }
+    census.nothing_known()
 }
 
 /// Reads on to the end of a line that was too long to hold.
@@ -181,9 +201,12 @@ fn notes(census: &Census) -> Vec<String> {
             notes.push(format!("the text has {} of the {held} events that its header counts", census.event_lines));
         }
     }
-    if census.cut {
+    if census.package_cut {
+        notes.push("the package that the text is in is cut; what is whole of it was imported".to_owned());
+    } else if census.cut {
         notes.push("the text ends within a line; what is cut is not imported".to_owned());
     }
+    notes.extend(census.unasked.iter().map(Unasked::note));
     if census.bad_lines > 0 {
         notes.push(format!("{} lines could not be read", census.bad_lines));
     }

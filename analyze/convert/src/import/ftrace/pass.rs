@@ -1,6 +1,6 @@
 //! One pass over the text: lines in, rows out.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use ingero_format::Task;
 use ingero_format::catalog::{
@@ -9,14 +9,15 @@ use ingero_format::catalog::{
 };
 
 use super::call::{CallRow, Probe, function_of_event, parse_probe};
+use super::census::{Census, STACK_TRACE};
 use super::event::{Gfp, KernelEvent, KernelName, Named};
 use super::gfp::GfpFlags;
-use super::header::Header;
-use super::life::{Groups, Life, Lives};
+use super::life::{Life, Lives};
 use super::line::{ENDING, EventLine, Line, parse_line};
 use super::rows::Rows;
 use super::state::is_dead;
 use super::text::{COMM_MAX, escaped};
+use super::unasked::{Expected, Unasked};
 
 /// Numbers of `NAME_SOURCES`.
 const NAME_START: u64 = 0;
@@ -26,31 +27,6 @@ const NAME_RENAME: u64 = 3;
 const NAME_SEEN: u64 = 4;
 /// `source-lost`: the tracer lost the events, before this tool saw any.
 const CAUSE_SOURCE_LOST: u64 = 7;
-
-/// What a pass found out about the text as a whole.
-#[derive(Debug, Default)]
-pub(crate) struct Census {
-    pub(crate) header: Header,
-    pub(crate) groups: Groups,
-    /// Lines with an event, those of unknown kinds and bad ones included.
-    pub(crate) event_lines: u64,
-    /// Events that the format has no place for, by name.
-    pub(crate) ignored: BTreeMap<String, u64>,
-    /// Lines that could not be read.
-    pub(crate) bad_lines: u64,
-    /// Whether the text ends within a line.
-    pub(crate) cut: bool,
-    /// Whether the lines have a TGID column that tells anything.
-    pub(crate) has_groups: bool,
-    /// Whether `task_rename` was recorded: then every change of a name is.
-    pub(crate) has_renames: bool,
-    /// Flags of page allocations that this version has no bit for, with the bits they got.
-    pub(crate) own_gfp: Vec<(String, u32)>,
-    /// Whether `perf script` printed the text.
-    pub(crate) is_perf: bool,
-    /// First and last instant.
-    pub(crate) span_ns: Option<(u64, u64)>,
-}
 
 /// Why a line was not taken.
 pub(crate) enum Refusal {
@@ -122,6 +98,9 @@ pub(crate) struct Pass<'k, R: Rows> {
     gfp: GfpFlags,
     cpus: Vec<CpuStream>,
     calls: Vec<CallRow>,
+    expected: Expected,
+    /// What is missing because nobody asked for it, where that is known from elsewhere.
+    told_unasked: Option<Vec<Unasked>>,
 }
 
 /// Time and CPU of the line at hand.
@@ -141,6 +120,8 @@ impl<'k, R: Rows> Pass<'k, R> {
             gfp: GfpFlags::default(),
             cpus: Vec::new(),
             calls: Vec::new(),
+            expected: Expected::default(),
+            told_unasked: None,
         }
     }
 
@@ -163,7 +144,7 @@ impl<'k, R: Rows> Pass<'k, R> {
                 None => self.lost_somewhere(self.ring, count),
             },
             Line::Stack => {
-                *self.unknown.entry(b"stack trace".to_vec()).or_default() += 1;
+                *self.unknown.entry(STACK_TRACE.as_bytes().to_vec()).or_default() += 1;
                 Ok(())
             }
             Line::Other => Ok(self.census.header.read(text)?),
@@ -199,6 +180,7 @@ impl<'k, R: Rows> Pass<'k, R> {
     pub(crate) fn finish(mut self, cut: bool) -> Result<(R, Census), Refusal> {
         self.census.cut |= cut;
         let (first_ns, last_ns) = self.census.span_ns.unwrap_or_default();
+        self.tell_unasked((first_ns, last_ns))?;
         for (cpu, stream) in std::mem::take(&mut self.cpus).into_iter().enumerate() {
             if let Some(count) = stream.lost {
                 let cpu = u32::try_from(cpu).unwrap_or(NO_CPU);
@@ -230,6 +212,22 @@ impl<'k, R: Rows> Pass<'k, R> {
         self.census.own_gfp = self.gfp.own_names().collect();
         self.census.ignored = self.unknown.iter().map(|(name, count)| (escaped(name).into_owned(), *count)).collect();
         Ok((self.rows, self.census))
+    }
+
+    /// Takes what is missing because nobody asked for it, where that is known.
+    pub(crate) fn not_asked_for(&mut self, unasked: Option<Vec<Unasked>>) {
+        self.told_unasked = unasked;
+    }
+
+    /// Says in the file what is missing because nobody asked for it.
+    fn tell_unasked(&mut self, (from_ns, to_ns): (u64, u64)) -> Result<(), Refusal> {
+        let seen: Vec<bool> = self.cpus.iter().map(|stream| stream.last_ns.is_some()).collect();
+        let found = || self.expected.unasked(&seen, self.census.is_perf);
+        self.census.unasked = self.told_unasked.take().unwrap_or_else(found);
+        for what in self.expected.missing(&self.census.unasked) {
+            self.loss(from_ns, to_ns, NO_CPU, &what, None)?;
+        }
+        Ok(())
     }
 
     /// Takes a kernel event that was read elsewhere: of the line its time, place and task count.
@@ -266,7 +264,8 @@ impl<'k, R: Rows> Pass<'k, R> {
             (_, true) => NAME_EXEC,
             (_, false) => NAME_RENAME,
         };
-        self.name((ts_ns.unwrap_or(first_ns), NO_CPU), tid, comm, source)
+        // What came before the first event came before the recording: in its order, and not before it.
+        self.name((ts_ns.unwrap_or(first_ns).max(first_ns), NO_CPU), tid, comm, source)
     }
 
     /// Takes a birth that was noted before the first event: it tells the thread's process and who made that, and is no event.
@@ -413,10 +412,12 @@ impl<'k, R: Rows> Pass<'k, R> {
         let first_ns = span.0;
         let Some(stream) = self.stream(at.1) else { return Ok(()) };
         let last_ns = stream.last_ns.replace(at.0);
+        let ran_back = last_ns.is_some_and(|last_ns| at.0 < last_ns);
         if let Some(count) = stream.lost.take() {
             stream.on_cpu = None;
             self.loss(last_ns.unwrap_or(first_ns), at.0, at.1, self.ring, count)?;
         }
+        self.census.backwards += u64::from(ran_back);
         Ok(())
     }
 
@@ -516,6 +517,8 @@ impl<'k, R: Rows> Pass<'k, R> {
     }
 
     fn kernel_event(&mut self, at: At, line: &EventLine, current: TaskId, event: KernelEvent) -> Result<(), Refusal> {
+        let on_cpu = self.stream(at.1).and_then(|stream| stream.on_cpu);
+        self.expected.note(on_cpu, &event);
         match event {
             KernelEvent::Switch { prev, prev_prio, prev_state, next, next_prio } => {
                 let (prev_id, next_id) = (self.named(at, prev)?, self.named(at, next)?);

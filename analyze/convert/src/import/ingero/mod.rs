@@ -105,9 +105,10 @@ impl<W: Write> Import<'_, W> {
             let loss = Loss { to_ns, probe, cause: CAUSE_SOURCE_LOST, count: Some(self.skipped), of_host: None };
             self.push(from_ns, &loss)?;
         }
+        let whole = self.says_whole()? && totals.counts_no_more_than(self.stored);
         let mut meta = vec![
             ("source".to_owned(), "ingero".to_owned()),
-            ("sampled".to_owned(), "true".to_owned()),
+            ("sampled".to_owned(), (!whole).to_string()),
             ("clock".to_owned(), "realtime".to_owned()),
             ("gfp_bits".to_owned(), "unknown".to_owned()),
             ("stored_events".to_owned(), self.stored.to_string()),
@@ -123,7 +124,7 @@ impl<W: Write> Import<'_, W> {
         }
         meta.extend(sessions);
         meta.extend(totals.meta());
-        let mut notes = totals.notes(self.stored);
+        let mut notes = totals.notes(self.stored, whole);
         if self.skipped > 0 {
             notes.push(format!("{} rows could not be read", self.skipped));
         }
@@ -136,6 +137,12 @@ impl<W: Write> Import<'_, W> {
             notes.push("the numbers of the devices (gpu_id) are not kept".to_owned());
         }
         Ok((meta, notes))
+    }
+
+    /// Whether the database says of itself that it has every event: those that ingero-convert made of a whole recording do.
+    fn says_whole(&self) -> Result<bool, Error> {
+        Ok(!self.db.columns("schema_info")?.is_empty()
+            && self.any("SELECT 1 FROM schema_info WHERE key = 'sampled' AND value = 'false'")?)
     }
 
     fn any(&self, sql: &str) -> Result<bool, Error> {

@@ -35,8 +35,16 @@ impl Totals {
         ]
     }
 
-    /// What to tell of them.
-    pub(super) fn notes(&self, stored: u64) -> Vec<String> {
+    /// Whether they count no event that is not stored.
+    pub(super) fn counts_no_more_than(&self, stored: u64) -> bool {
+        self.counted <= stored
+    }
+
+    /// What to tell of them; `whole` says that the database has every event.
+    pub(super) fn notes(&self, stored: u64, whole: bool) -> Vec<String> {
+        if whole && self.rows == 0 {
+            return vec![format!("not a sample: the database has all {stored} events")];
+        }
         if self.rows == 0 {
             return vec![format!(
                 "a sample: the database keeps no totals, so the {stored} stored events are all that can be counted"

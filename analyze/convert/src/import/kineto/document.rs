@@ -50,8 +50,10 @@ pub(super) struct Event<'a> {
     pub(super) pid: Value,
     #[serde(default)]
     pub(super) tid: Value,
-    pub(super) ts: Option<Box<RawValue>>,
-    pub(super) dur: Option<Box<RawValue>>,
+    #[serde(default, borrow)]
+    pub(super) ts: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pub(super) dur: Option<&'a RawValue>,
     #[serde(default, deserialize_with = "or_none")]
     pub(super) args: Args,
 }
@@ -78,39 +80,101 @@ pub(super) struct Args {
     pub(super) name: Value,
 }
 
+/// What is wrong with an event.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) what: String,
+    /// Lines of the event above it.
+    lines_above: u64,
+    /// Where it stands in memory, within the event's text.
+    address: Option<usize>,
+}
+
+impl Problem {
+    /// What is wrong with an event as a whole.
+    pub(super) fn whole(what: String) -> Self {
+        Self { what, lines_above: 0, address: None }
+    }
+
+    /// What is wrong with a value of an event.
+    pub(super) fn with(value: &RawValue, what: String) -> Self {
+        Self { address: Some(value.get().as_ptr() as usize), ..Self::whole(what) }
+    }
+
+    fn of_json(e: &serde_json::Error) -> Self {
+        let (said, place) = (e.to_string(), format!(" at line {} column {}", e.line(), e.column()));
+        let what = said.strip_suffix(&place).unwrap_or(&said).to_owned();
+        Self { lines_above: (e.line() as u64).saturating_sub(1), ..Self::whole(what) }
+    }
+
+    /// Lines of an event's text above the problem.
+    fn lines_above(&self, text: &str) -> u64 {
+        let above = self.address.and_then(|at| at.checked_sub(text.as_ptr() as usize)).and_then(|at| text.get(..at));
+        above.map_or(self.lines_above, lines)
+    }
+}
+
+fn lines(text: &str) -> u64 {
+    memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64
+}
+
 /// Reads a document and hands each event, with its number from 1, to `take`. What that refuses ends
 /// the reading.
-pub(super) fn read(text: Box<dyn BufRead>, may_be_cut: bool, take: &mut Take) -> serde_json::Result<Head> {
-    let left = Rc::new(Cell::new(EVENT_BYTES));
-    let text = Bounded { text, left: Rc::clone(&left) };
-    let mut head = Head::default();
+pub(super) fn read(text: Box<dyn BufRead>, may_be_cut: bool, take: &mut Take) -> Result<Head, String> {
+    let place = Rc::new(Place { left: Cell::new(EVENT_BYTES), lines: Cell::new(0), last: Cell::new(0) });
+    let text = Bounded { text, place: Rc::clone(&place) };
+    let (mut head, mut refused) = (Head::default(), None);
     let mut json = serde_json::Deserializer::from_reader(text);
-    let read = DocumentSeed { head: &mut head, left: &left, take }.deserialize(&mut json);
+    let read = DocumentSeed { head: &mut head, place: &place, refused: &mut refused, take }.deserialize(&mut json);
     match read.and_then(|()| json.end()) {
+        Ok(()) => {}
+        Err(_) if refused.is_some() => return Err(refused.unwrap_or_default()),
         // Nothing tells where the text would be JSON again: what stood before is whole.
         Err(e) if may_be_cut && head.has_events => {
             head.cut = true;
             head.broken = (!e.is_eof()).then(|| e.to_string());
         }
-        other => other?,
+        Err(e) => return Err(e.to_string()),
     }
     Ok(head)
 }
 
 /// Takes an event, or what is wrong with it; its number counts from 1.
-pub(super) type Take<'t> = dyn FnMut(u64, Result<Event, String>) -> Result<(), String> + 't;
+pub(super) type Take<'t> = dyn FnMut(u64, Result<Event, Problem>) -> Result<(), Problem> + 't;
 
 /// Text of which no more than a bounded part is read for one value.
 struct Bounded {
     text: Box<dyn BufRead>,
-    left: Rc<Cell<u64>>,
+    place: Rc<Place>,
+}
+
+/// How far the text is read. JSON is taken from it byte by byte, so this is where the reader of JSON is.
+struct Place {
+    /// Bytes that the value at hand may still have.
+    left: Cell<u64>,
+    /// Ends of lines so far.
+    lines: Cell<u64>,
+    /// The last byte.
+    last: Cell<u8>,
+}
+
+impl Place {
+    /// The line, from 1, on which a value ends that was just read.
+    fn line_behind(&self, value: &str) -> u64 {
+        // Where a number ends shows the byte behind it alone.
+        let is_number = value.ends_with(|c: char| c.is_ascii_digit());
+        self.lines.get() + 1 - u64::from(is_number && self.last.get() == b'\n')
+    }
 }
 
 impl Read for Bounded {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.text.read(buf)?;
-        match self.left.get().checked_sub(n as u64) {
-            Some(left) => self.left.set(left),
+        let read = buf.get(..n).unwrap_or_default();
+        self.place.lines.set(self.place.lines.get() + memchr::memchr_iter(b'\n', read).count() as u64);
+        self.place.last.set(read.last().copied().unwrap_or(0));
+        match self.place.left.get().checked_sub(n as u64) {
+            Some(left) => self.place.left.set(left),
             None => return Err(io::Error::other(format!("one value takes more than {} MiB", EVENT_BYTES >> 20))),
         }
         Ok(n)
@@ -119,7 +183,9 @@ impl Read for Bounded {
 
 struct DocumentSeed<'h, 't, 'f> {
     head: &'h mut Head,
-    left: &'h Cell<u64>,
+    place: &'h Place,
+    /// Why an event was not taken.
+    refused: &'h mut Option<String>,
     take: &'t mut Take<'f>,
 }
 
@@ -137,13 +203,13 @@ impl<'de> Visitor<'de> for DocumentSeed<'_, '_, '_> {
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
-            self.left.set(EVENT_BYTES);
+            self.place.left.set(EVENT_BYTES);
             self.head.is_kineto |= KINETO_KEYS.contains(&key.as_str());
             match key.as_str() {
                 "baseTimeNanoseconds" => self.head.base_ns = map.next_value()?,
                 "traceEvents" => {
-                    let found = &mut self.head.has_events;
-                    map.next_value_seed(EventsSeed { found, left: self.left, take: &mut *self.take })?;
+                    let (found, refused) = (&mut self.head.has_events, &mut *self.refused);
+                    map.next_value_seed(EventsSeed { found, place: self.place, refused, take: &mut *self.take })?;
                 }
                 "distributedInfo" => {
                     let info: Value = map.next_value()?;
@@ -164,7 +230,8 @@ impl<'de> Visitor<'de> for DocumentSeed<'_, '_, '_> {
 struct EventsSeed<'h, 't, 'f> {
     /// Set where there is a list.
     found: &'h mut bool,
-    left: &'h Cell<u64>,
+    place: &'h Place,
+    refused: &'h mut Option<String>,
     take: &'t mut Take<'f>,
 }
 
@@ -186,9 +253,16 @@ impl<'de> Visitor<'de> for EventsSeed<'_, '_, '_> {
         // As text first: one whose values are not what they should be is an event that cannot be read, no more.
         while let Some(text) = seq.next_element::<Box<RawValue>>()? {
             number += 1;
-            self.left.set(EVENT_BYTES);
-            let event = serde_json::from_str(text.get()).map_err(|e| e.to_string());
-            (self.take)(number, event).map_err(|problem| A::Error::custom(format!("event {number}: {problem}")))?;
+            self.place.left.set(EVENT_BYTES);
+            let text = text.get();
+            let last_line = self.place.line_behind(text);
+            let event = serde_json::from_str(text).map_err(|e| Problem::of_json(&e));
+            if let Err(problem) = (self.take)(number, event) {
+                let line = last_line - lines(text) + problem.lines_above(text);
+                let said = format!("event {number}: {} at line {line}", problem.what);
+                *self.refused = Some(said.clone());
+                return Err(A::Error::custom(said));
+            }
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use ingero_format::catalog::{
 };
 use ingero_format::layout::CHUNK_BLOCK;
 use ingero_format::{ChunkCopy, FunctionInfo, Task, Trace, TraceWriter, WriterOptions};
-use ingero_replay::{LostBlock, Merge};
+use ingero_replay::{LostBlock, Merge, show_wall};
 
 use super::{CAUSE_SOURCE_LOST, ImportOptions, Imported, Moved, NAME_SEEN, tell_damage};
 use crate::error::Error;
@@ -51,7 +51,7 @@ pub fn import(input: &Input, output: &Path, options: ImportOptions) -> Result<Im
     let (_, totals) = layers.writer.finish().map_err(trace)?;
     pending.publish()?;
     Ok(Imported {
-        damaged: 0,
+        damaged: u64::from(profile.head.cut),
         totals,
         records: profile.events,
         unit: "entries",
@@ -72,6 +72,9 @@ pub fn merge(host: &Trace, input: &Input, output: &Path, options: ImportOptions)
     let alignment = align(&profile, host).ok_or_else(|| {
         refuse("has no wall-clock anchors, or the profile no events: their times cannot be held against each other")
     })?;
+    if let Some(problem) = apart(host, &profile, &alignment) {
+        return Err(Error::Input { path: input.path().to_owned(), problem });
+    }
     if holds(host, &profile, &alignment) {
         return Err(refuse("holds this profile already: its operators and GPU work would be there twice"));
     }
@@ -126,7 +129,31 @@ pub fn merge(host: &Trace, input: &Input, output: &Path, options: ImportOptions)
         ));
     }
     notes.extend(self::notes(&profile));
+    let damaged = damaged + u64::from(profile.head.cut);
     Ok(Imported { damaged, totals, records: profile.events, unit: "entries", notes, ignored: profile.ignored })
+}
+
+/// Why a profile is of another time than a recording: before its clock began, or all of it before or after it. Anchors say
+/// nothing of such a time, for the host was booted or its wall clock was set in between.
+fn apart(host: &Trace, profile: &Profile, alignment: &Alignment) -> Option<String> {
+    let (from, to) = profile.span_ns()?;
+    let moved = |ts_ns: u64| i128::from(ts_ns) + alignment.shift_ns;
+    let (start_ns, end_ns) = host.span_ns()?;
+    let touch = moved(from) <= i128::from(end_ns) && moved(to) >= i128::from(start_ns);
+    if touch && moved(from) >= 0 {
+        return None;
+    }
+    let wall = |ts_ns: u64| show_wall(u64::try_from(i128::from(ts_ns) - alignment.shift_ns).unwrap_or(0));
+    let where_ =
+        if touch { "begins before the recording's host was booted" } else { "is of another time than the recording" };
+    Some(format!(
+        "{where_}: {} to {}, the recording ({}) {} to {}; merge it with the recording of the same run",
+        show_wall(from),
+        show_wall(to),
+        host.path(),
+        wall(start_ns),
+        wall(end_ns)
+    ))
 }
 
 /// Whether a recording has a profile's first span, or its first work of a GPU: of that name and length, at that time.
@@ -157,6 +184,12 @@ fn notes(profile: &Profile) -> Vec<String> {
     }
     if profile.bad > 0 {
         notes.push(format!("{} entries could not be read", profile.bad));
+    }
+    if profile.no_ids > 0 {
+        notes.push(format!(
+            "numbers that join events (correlation, External id) and are none from 0 to 2^64 \u{2212} 2, left out: {}",
+            profile.no_ids
+        ));
     }
     if profile.spans.is_empty() && profile.calls.is_empty() && profile.device.is_empty() {
         notes.push("the profile has no events".to_owned());

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-use super::document::{Event, Head, parse_us};
+use super::document::{Event, Head, Problem, parse_us};
 
 /// A text of the profile, by its number.
 pub(super) type TextId = u32;
@@ -65,6 +66,8 @@ pub(super) struct Profile {
     pub(super) ignored: BTreeMap<String, u64>,
     /// Events that could not be read.
     pub(super) bad: u64,
+    /// Numbers that join an event to others and cannot be one.
+    pub(super) no_ids: u64,
 }
 
 const KERNEL: u64 = 0;
@@ -90,7 +93,7 @@ impl Profile {
     }
 
     /// Takes an event. Times are those of the document, without its base.
-    pub(super) fn take(&mut self, event: &Event) -> Result<(), String> {
+    pub(super) fn take(&mut self, event: &Event) -> Result<(), Problem> {
         self.events += 1;
         if event.ph != "X" {
             if event.ph == "M" && event.name == "process_name" {
@@ -102,9 +105,9 @@ impl Profile {
             }
             return Ok(());
         }
-        let time = |key: &str, value: &Option<Box<serde_json::value::RawValue>>| match value {
-            Some(raw) => parse_us(raw.get()).map_err(|problem| format!("{key}: {problem}")),
-            None => Err(format!("a complete event (ph X) without {key}")),
+        let time = |key: &str, value: Option<&RawValue>| match value {
+            Some(raw) => parse_us(raw.get()).map_err(|problem| Problem::with(raw, format!("{key}: {problem}"))),
+            None => Err(Problem::whole(format!("a complete event (ph X) without {key}"))),
         };
         let activity = match &*event.cat {
             "kernel" | "Kernel" => Some(KERNEL),
@@ -115,8 +118,11 @@ impl Profile {
             _ => None,
         };
         let (external_id, correlation) = (number(&event.args.external_id), number(&event.args.correlation));
+        let is_none = |value: &Value, read: Option<u64>| read.is_none() && !value.is_null();
+        let none = [is_none(&event.args.external_id, external_id), is_none(&event.args.correlation, correlation)];
+        self.no_ids += none.into_iter().map(u64::from).sum::<u64>();
         if let Some(activity) = activity {
-            let (ts_ns, dur_ns) = (time("ts", &event.ts)?, time("dur", &event.dur)?);
+            let (ts_ns, dur_ns) = (time("ts", event.ts)?, time("dur", event.dur)?);
             let device = number(&event.args.device).or(number(&event.pid)).unwrap_or(0);
             let stream = number(&event.args.stream).or(number(&event.tid));
             let (name, bytes) = (self.intern(&event.name), number(&event.args.bytes));
@@ -129,7 +135,7 @@ impl Profile {
             *self.ignored.entry(name).or_default() += 1;
             return Ok(());
         };
-        let (ts_ns, dur_ns) = (time("ts", &event.ts)?, time("dur", &event.dur)?);
+        let (ts_ns, dur_ns) = (time("ts", event.ts)?, time("dur", event.dur)?);
         let (name, category) = (self.intern(&event.name), self.intern(&event.cat));
         let thread = (pid, tid);
         if matches!(&*event.cat, "cuda_runtime" | "cuda_driver" | "Runtime") {

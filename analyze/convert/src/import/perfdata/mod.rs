@@ -4,11 +4,12 @@
 //! of names, births and ends tell the processes; records of losses become losses, mapped files mappings.
 
 mod format;
+mod guard;
+mod scope;
 mod sections;
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use ingero_format::catalog::{Clock, Kind, NO_CPU};
@@ -16,17 +17,21 @@ use ingero_format::{TraceWriter, WriterOptions};
 use linux_perf_data::linux_perf_event_reader::{
     EventRecord, Mmap2FileId, PerfEventType, RawEventRecord, RecordType, SampleRecord,
 };
-use linux_perf_data::{Endianness, Feature, PerfFileReader, PerfFileRecord, UserRecordType};
+use linux_perf_data::{Endianness, Feature, PerfFile, PerfFileReader, PerfFileRecord, UserRecordType};
 
+use super::ftrace::census::Census;
 use super::ftrace::event::{Gfp, KernelEvent, KernelName, Named};
 use super::ftrace::line::{EventLine, NAMELESS};
-use super::ftrace::pass::{Census, Mapped, Pass, Refusal};
+use super::ftrace::pass::{Mapped, Pass, Refusal};
 use super::ftrace::rows::{FileRows, NoRows, Rows};
+use super::ftrace::unasked::Unasked;
 use super::{ImportOptions, Imported};
 use crate::error::Error;
 use crate::input::{Input, Progress};
 use crate::output::PendingFile;
 use format::{Format, Formats, read_formats};
+use guard::guarded;
+use scope::Scope;
 
 /// What lost what perf says it lost.
 const RING: &str = "perf ring";
@@ -44,6 +49,9 @@ pub fn import(input: &Input, output: &Path, options: ImportOptions) -> Result<Im
     let pending = PendingFile::create(output, options.force)?;
     let failed = |source| Error::Trace { path: output.to_owned(), source };
     let first = read(input, Pass::new(NoRows, None), options, "reading", &failed)?;
+    if let Some(problem) = first.census.nothing_known() {
+        return Err(Error::Input { path: input.path().to_owned(), problem });
+    }
     let out = BufWriter::with_capacity(1 << 20, pending.writer()?);
     let mut writer = TraceWriter::new(out, WriterOptions::default()).map_err(failed)?;
     for (key, value) in &first.keys {
@@ -71,6 +79,7 @@ pub fn import(input: &Input, output: &Path, options: ImportOptions) -> Result<Im
     if first.clock.is_none() {
         notes.push("the wall clock is unknown; record with perf record -k mono to have it".to_owned());
     }
+    notes.extend(first.census.unasked.iter().map(Unasked::note));
     if first.bad > 0 {
         notes.push(format!("{} records could not be read", first.bad));
     }
@@ -95,6 +104,35 @@ struct Done<R> {
     records: u64,
     bad: u64,
 }
+
+/// What the file's head says.
+struct Head {
+    keys: Vec<(String, String)>,
+    clock: Option<(u64, u64)>,
+    scope: Scope,
+}
+
+fn head(about: &PerfFile) -> Head {
+    let mut keys = vec![("source".to_owned(), "perf.data".to_owned()), ("sampled".to_owned(), "false".to_owned())];
+    for (key, value) in [("host", about.hostname()), ("kernel", about.os_release()), ("cpu_model", about.cpu_desc())] {
+        if let Ok(Some(value)) = value {
+            keys.push((key.to_owned(), value.to_owned()));
+        }
+    }
+    let cpus = about.nr_cpus().ok().flatten();
+    if let Some(cpus) = cpus {
+        keys.push(("cpus".to_owned(), cpus.nr_cpus_available.to_string()));
+    }
+    let clock = about.clock_data().ok().flatten();
+    let is_monotonic = clock.as_ref().is_some_and(|c| c.clockid == MONOTONIC);
+    keys.push(("clock".to_owned(), if is_monotonic { "monotonic" } else { "perf" }.to_owned()));
+    let command = about.cmdline().ok().flatten().unwrap_or_default();
+    let scope = Scope::new(about.event_attributes(), cpus.map(|cpus| cpus.nr_cpus_online), &command);
+    Head { keys, clock: clock.map(|c| (c.clockid_time_ns, c.wall_clock_ns)), scope }
+}
+
+/// What is said of what the library cannot read.
+const UNREADABLE: &str = "is broken in a way that its reader does not expect";
 
 /// Why the reading ended.
 enum Stop {
@@ -124,19 +162,15 @@ fn read<R: Rows>(
         return Err(broken(problem));
     }
     let progress = if options.progress { Progress::bytes(what, input.len_bytes()?) } else { Progress::none() };
-    // The library takes some things of a file for granted, and panics where a broken one lacks them.
-    let read = catch_unwind(AssertUnwindSafe(|| {
-        let pass = pass.of_ring(RING);
+    let pass = pass.of_ring(RING);
+    let read =
         Reading { pass, formats: Formats::new(), births: true, ends: true, sampled: false, lost: (0, 0), bad: 0 }
-            .run(file, options, &progress)
-    }));
+            .run(file, options, &progress);
     progress.done();
-    match read {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(Stop::Trace(source))) => Err(failed(source)),
-        Ok(Err(Stop::Broken(problem))) => Err(broken(problem)),
-        Err(_) => Err(broken("is broken in a way that its reader does not expect".to_owned())),
-    }
+    read.map_err(|stop| match stop {
+        Stop::Trace(source) => failed(source),
+        Stop::Broken(problem) => broken(problem),
+    })
 }
 
 struct Reading<'k, R: Rows> {
@@ -157,7 +191,9 @@ struct Reading<'k, R: Rows> {
 impl<R: Rows> Reading<'_, R> {
     fn run(mut self, file: File, options: ImportOptions, progress: &Progress) -> Result<Done<R>, Stop> {
         let broken = |e: &dyn std::fmt::Display| Stop::Broken(e.to_string());
-        let opened = PerfFileReader::parse_file(BufReader::with_capacity(1 << 18, file)).map_err(|e| broken(&e))?;
+        let opened = guarded(|| PerfFileReader::parse_file(BufReader::with_capacity(1 << 18, file)))
+            .ok_or_else(|| broken(&format!("its head {UNREADABLE}")))?
+            .map_err(|e| broken(&e))?;
         let PerfFileReader { perf_file: mut about, record_iter: mut records } = opened;
         if about.endian() != Endianness::LittleEndian {
             return Err(Stop::Broken("is of a big-endian machine, which is not read".to_owned()));
@@ -176,29 +212,16 @@ impl<R: Rows> Reading<'_, R> {
             points.iter().any(|(id, _)| id.and_then(|id| formats.get(&id)).is_some_and(|(n, _)| n == name))
         };
         (self.births, self.ends) = (!has("sched:sched_process_fork"), !has("sched:sched_process_exit"));
-        let mut keys = vec![("source".to_owned(), "perf.data".to_owned()), ("sampled".to_owned(), "false".to_owned())];
-        for (key, value) in
-            [("host", about.hostname()), ("kernel", about.os_release()), ("cpu_model", about.cpu_desc())]
-        {
-            if let Ok(Some(value)) = value {
-                keys.push((key.to_owned(), value.to_owned()));
-            }
-        }
-        if let Ok(Some(cpus)) = about.nr_cpus() {
-            keys.push(("cpus".to_owned(), cpus.nr_cpus_available.to_string()));
-        }
-        let clock = about.clock_data().ok().flatten();
-        keys.push((
-            "clock".to_owned(),
-            if clock.as_ref().is_some_and(|c| c.clockid == MONOTONIC) { "monotonic" } else { "perf" }.to_owned(),
-        ));
+        let Head { keys, clock, mut scope } =
+            guarded(|| head(&about)).ok_or_else(|| broken(&format!("its head {UNREADABLE}")))?;
         let mut count = 0u64;
         loop {
             let at = |problem: String| Stop::Broken(format!("record {}: {problem}", count + 1));
-            let record = match records.next_record(&mut about) {
-                Ok(Some(record)) => record,
-                Ok(None) => break,
-                Err(e) => return Err(at(e.to_string())),
+            let record = match guarded(|| records.next_record(&mut about)) {
+                Some(Ok(Some(record))) => record,
+                Some(Ok(None)) => break,
+                Some(Err(e)) => return Err(at(e.to_string())),
+                None => return Err(at(UNREADABLE.to_owned())),
             };
             let taken = match record {
                 PerfFileRecord::EventRecord { attr_index, record } => {
@@ -211,7 +234,12 @@ impl<R: Rows> Reading<'_, R> {
                 {
                     return Err(at("is compressed; unpack it: perf inject -i perf.data -o plain.data".to_owned()));
                 }
-                PerfFileRecord::UserRecord(_) => continue,
+                PerfFileRecord::UserRecord(record) => {
+                    if record.record_type == UserRecordType::PERF_ID_INDEX {
+                        scope.index(&record.data.as_slice());
+                    }
+                    continue;
+                }
             };
             count += 1;
             match taken {
@@ -228,8 +256,8 @@ impl<R: Rows> Reading<'_, R> {
         if counted > told {
             pass.lost(None, counted - told)?;
         }
+        pass.not_asked_for(scope.unasked());
         let (rows, census) = pass.finish(false)?;
-        let clock = clock.map(|c| (c.clockid_time_ns, c.wall_clock_ns));
         Ok(Done { rows, census, keys, clock, records: count, bad })
     }
 
@@ -241,11 +269,13 @@ impl<R: Rows> Reading<'_, R> {
             self.lost.1 = self.lost.1.saturating_add(count);
             return Ok(());
         }
-        let common = record.common_data().ok();
-        let cpu = common.as_ref().and_then(|c| c.cpu);
-        let at = record.timestamp().filter(|&ts_ns| ts_ns > 0);
+        let read = || (record.common_data().ok().and_then(|c| c.cpu), record.timestamp(), record.parse());
+        let Some((cpu, at, parsed)) = guarded(read) else {
+            return Err(Refusal::Line(format!("{:?}: {UNREADABLE}", record.record_type)));
+        };
+        let at = at.filter(|&ts_ns| ts_ns > 0);
         self.sampled |= record.record_type == RecordType::SAMPLE;
-        match record.parse().map_err(unreadable)? {
+        match parsed.map_err(unreadable)? {
             EventRecord::Sample(sample) => self.sample(point, &sample),
             EventRecord::Comm(comm) => {
                 let (Some(pid), Some(tid)) = (id(comm.pid), id(comm.tid)) else { return Ok(()) };

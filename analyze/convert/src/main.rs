@@ -82,7 +82,8 @@ fn run(args: Args) -> anyhow::Result<Ending> {
             if trace.meta("sampled") == Some("true") && !matches!(format, Format::Sqlite(_) | Format::Parquet) {
                 say(
                     &args,
-                    "the source kept a sample: what it counted and did not store is in --sqlite and --parquet alone",
+                    "the source kept a sample: its waits, what it noted of the system, and what it counted and did not store are in --sqlite and \
+                     --parquet alone (the waits in --folded, too)",
                 );
             }
             let (done, damaged) = export(&args, &trace, &selection, format, output.as_deref(), &progress)?;

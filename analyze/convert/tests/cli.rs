@@ -62,6 +62,31 @@ fn text_to_igt_to_everything() {
     assert!(part.len() < plain.len());
 }
 
+/// The files below a folder, by name.
+fn files_below(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let of = |path: std::path::PathBuf| match path.is_dir() {
+        true => files_below(&path),
+        false => vec![path.file_name().unwrap().to_str().unwrap().to_owned()],
+    };
+    entries.flat_map(of).collect()
+}
+
+#[test]
+fn a_recording_under_another_name_is_the_same_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../investigations/h200-pageable-copies/run.igt");
+    ["run.igt", "renamed.igt"].iter().for_each(|name| drop(std::fs::copy(&recorded, dir.join(name)).unwrap()));
+    ok(dir, &["run.igt", "--parquet", "lake"]);
+    let before = files_below(&dir.join("lake"));
+    fails(dir, &["renamed.igt", "--parquet", "lake"], "lake: has this recording already");
+    assert_eq!(files_below(&dir.join("lake")), before);
+    ok(dir, &["renamed.igt", "--parquet", "lake", "--force"]);
+    let after = files_below(&dir.join("lake"));
+    assert!(after.len() == before.len() && after.iter().all(|name| name.contains("-renamed.")), "{after:?}");
+}
+
 #[test]
 fn what_cannot_be_done_is_said_in_one_line() {
     let dir = with_fixture();

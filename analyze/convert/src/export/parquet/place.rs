@@ -65,8 +65,7 @@ impl Place {
             clock: UnixClock { offset_ns: start.map(|unix| i128::from(unix) - i128::from(start_ns)) },
             files: Vec::new(),
         };
-        let manifest = place.manifest();
-        if manifest.exists() && !force {
+        if let (Some(manifest), false) = (place.there().into_iter().next(), force) {
             let problem = format!("has this recording already ({}); replace it with --force", manifest.display());
             return Err(Error::Input { path: folder.to_owned(), problem });
         }
@@ -75,6 +74,24 @@ impl Place {
 
     fn manifest(&self) -> PathBuf {
         self.folder.join("manifest").join(format!("host={}", self.host)).join(format!("{}.json", self.run))
+    }
+
+    /// The manifests of what was exported of this recording before: one that begins at the same nanosecond on the same host is the same,
+    /// whatever its file is called by now. Where the begin is known since boot only, its name tells.
+    fn there(&self) -> Vec<PathBuf> {
+        let own = self.manifest();
+        let begin = self.run.split('-').next().filter(|begin| !begin.starts_with('t')).map(|begin| format!("{begin}-"));
+        let Some((begin, folder)) = begin.zip(own.parent()) else {
+            return own.exists().then_some(own).into_iter().collect();
+        };
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let is_of_it = |path: &PathBuf| {
+            let name = path.file_name().map(|name| name.to_string_lossy());
+            name.is_some_and(|name| name.starts_with(&begin) && name.ends_with(".json"))
+        };
+        let mut there: Vec<_> = entries.filter(is_of_it).collect();
+        there.sort();
+        there
     }
 
     /// The name of a kind's table: its own, unless a table has it already.
@@ -101,8 +118,8 @@ impl Place {
         let mut files = Vec::new();
         let mut done = Exported::default();
         let manifest = self.manifest();
-        if self.force && manifest.exists() {
-            self.forget(&manifest)?;
+        if self.force {
+            self.there().iter().try_for_each(|manifest| self.forget(manifest))?;
         }
         for (table, written) in &self.files {
             let name = format!("{table}/host={}/date={}/{}.parquet", self.host, self.date, self.run);
@@ -142,13 +159,14 @@ impl Place {
             let what = path.display().to_string();
             move |e| Error::io(what, e)
         };
+        let run = manifest.file_stem().map(|stem| plain(&stem.to_string_lossy())).unwrap_or_default();
         let text = fs::read_to_string(manifest).map_err(io(manifest))?;
         let old: Value = serde_json::from_str(&text).unwrap_or_default();
         fs::remove_file(manifest).map_err(io(manifest))?;
         for file in old["files"].as_array().into_iter().flatten() {
             let Some(table) = file["table"].as_str() else { continue };
             // Never a path that the manifest says, which could be any: only what an export would write.
-            let name = format!("{}/host={}/date={}/{}.parquet", plain(table), self.host, self.date, self.run);
+            let name = format!("{}/host={}/date={}/{run}.parquet", plain(table), self.host, self.date);
             let path = self.folder.join(name);
             if path.is_file() {
                 fs::remove_file(&path).map_err(io(&path))?;

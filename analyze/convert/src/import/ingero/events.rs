@@ -138,6 +138,9 @@ impl<W: Write> Transcript<W> {
     /// Events that are stamped at their end, by the time at which they began.
     pub(super) fn in_order_of_begin(&mut self, row: &Values) -> Result<(), Refusal> {
         let Common { end_or_start_ns: end_ns, task, source, op } = self.common(row)?;
+        if !self.is_stamped_at_end(source, op) {
+            return Ok(());
+        }
         let dur_ns = row.count("duration")?;
         let ts_ns = begin(end_ns, dur_ns)?;
         match self.vocabulary.get(source, op).meaning {

@@ -77,7 +77,7 @@ fn a_recording_under_another_name_is_the_same_one() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../investigations/h200-pageable-copies/run.igt");
-    ["run.igt", "renamed.igt"].iter().for_each(|name| drop(std::fs::copy(&recorded, dir.join(name)).unwrap()));
+    ["run.igt", "renamed.igt"].iter().for_each(|name| assert!(std::fs::copy(&recorded, dir.join(name)).unwrap() > 0));
     ok(dir, &["run.igt", "--parquet", "lake"]);
     let before = files_below(&dir.join("lake"));
     fails(dir, &["renamed.igt", "--parquet", "lake"], "lake: has this recording already");

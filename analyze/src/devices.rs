@@ -18,6 +18,8 @@ const TELLS_NS: u64 = 1_500_000_000;
 const SAMPLES: u64 = 3;
 /// From so many percent on a GPU has work queued: whoever runs out of it is idle for longer.
 const QUEUE_FROM: u64 = 90;
+/// A GPU that was so busy, in percent, before a process submitted anything works for another one as well.
+const OTHERS_FROM: u64 = 50;
 /// A GPU with less memory in use than this works for nobody: a context alone takes several hundred MiB.
 const USED_BYTES: u64 = 64 << 20;
 
@@ -50,20 +52,29 @@ pub struct Busy {
     pub told_ns: u64,
     /// For so long the process had nothing queued: from the end of a wait for all that it had submitted to its next submission.
     pub unqueued_ns: u64,
+    /// How busy the busiest GPU was just before the process submitted anything: with somebody else's work. Null where its begin or such a
+    /// sample was not recorded.
+    pub before_percent: Option<u64>,
     /// Length of the phase.
     #[serde(skip)]
     pub(crate) len_ns: u64,
 }
 
 impl Busy {
-    /// For how long about it was idle, or had nothing of its process to do, where it was busy nearly all the time.
+    /// For how long about it was idle, or had nothing of its process to do, where it was busy nearly all the time, and not with somebody
+    /// else's work before, too.
     pub(crate) fn idle_beside_queue_ns(&self) -> Option<u64> {
-        (self.percent >= QUEUE_FROM).then_some(self.idle_ns.max(self.unqueued_ns))
+        (self.percent >= QUEUE_FROM && !self.was_busy()).then_some(self.idle_ns.max(self.unqueued_ns))
     }
 
     /// Whether the samples tell of nearly all of the phase.
     fn is_of_all(&self) -> bool {
         self.told_ns >= self.len_ns / 10 * 9
+    }
+
+    /// Whether it worked for somebody else before.
+    fn was_busy(&self) -> bool {
+        self.before_percent.is_some_and(|percent| percent >= OTHERS_FROM)
     }
 
     /// Whether the process had nothing queued for clearly longer than the GPU was idle: then it was busy with something else.
@@ -77,7 +88,7 @@ impl Busy {
         const DIFFERS: f64 = 10.0;
         #[expect(clippy::cast_precision_loss, reason = "a percentage")]
         let percent = self.percent as f64;
-        percent >= 100.0 * fed + DIFFERS && self.is_of_all() && !self.is_anothers()
+        percent >= 100.0 * fed + DIFFERS && self.is_of_all() && !self.is_anothers() && !self.was_busy()
     }
 
     /// The same in words.
@@ -90,6 +101,10 @@ impl Busy {
         };
         let words = format!("{who} was busy {} % of {of} by {} samples of its own{rest}", self.percent, self.samples);
         match self.is_anothers() {
+            _ if self.was_busy() => format!(
+                "{words}, and {} % before this process submitted anything: another one uses it",
+                self.before_percent.unwrap_or_default()
+            ),
             true => format!(
                 "{words}, though this process had nothing queued for {}: another one used it, or the samples missed that",
                 duration(self.unqueued_ns)
@@ -108,6 +123,12 @@ impl Devices {
         }
         let readings = self.0.entry((host, e.device)).or_default();
         readings.extend(e.busy_percent.map(|percent| Reading { at_ns, percent: percent.min(100), is_used }));
+    }
+
+    /// The last sample of each GPU of a host before some time: the largest.
+    pub(crate) fn just_before(&self, host: usize, at_ns: u64) -> Option<u64> {
+        let last = |samples: &Vec<Reading>| samples.iter().rfind(|s| s.at_ns < at_ns).map(|s| s.percent);
+        self.0.range((host, 0)..=(host, u64::MAX)).filter_map(|(_, samples)| last(samples)).max()
     }
 
     /// How busy the least busy GPU of a host was from one time to another; none where that is not known of each.
@@ -151,6 +172,7 @@ fn of_device(samples: &[Reading], count: u64, start_ns: u64, end_ns: u64) -> Opt
         idle_ns: part(idle_ns).saturating_add(len_ns.saturating_sub(told_ns)),
         told_ns,
         unqueued_ns: 0,
+        before_percent: None,
         len_ns,
     })
 }
@@ -214,6 +236,23 @@ mod tests {
             "the GPU was busy 100 % of the time by 3 samples of its own, though this process had nothing queued for 2.90 s: \
              another one used it, or the samples missed that"
         );
+    }
+
+    #[test]
+    fn a_gpu_that_was_busy_before_works_for_others() {
+        let devices = sampled(&[(500, 10), (1_000, 90), (2_000, 100), (3_000, 100), (4_000, 100)]);
+        let before = |ms: u64| devices.just_before(0, ms * 1_000_000);
+        assert_eq!(
+            [before(400), before(900), before(1_500), devices.just_before(1, u64::MAX)],
+            [None, Some(10), Some(90), None]
+        );
+        let told = busy(&devices, 0, 1_500, 4_001).unwrap();
+        let after_idleness = Busy { before_percent: before(900), ..told };
+        assert!(after_idleness.idle_beside_queue_ns().is_some() && after_idleness.is_beyond(0.1));
+        let beside = Busy { before_percent: before(1_500), ..told };
+        assert!(beside.idle_beside_queue_ns().is_none() && !beside.is_beyond(0.1));
+        let said = " samples of its own, and 90 % before this process submitted anything: another one uses it";
+        assert!(beside.words().ends_with(said), "{}", beside.words());
     }
 
     #[test]

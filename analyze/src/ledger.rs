@@ -171,7 +171,8 @@ impl<'a> Ledger<'a> {
             let host = self.known.host_of(self.surroundings.processes.get(p.phase.process).pid);
             let unqueued_ns = crate::sum(p.phase.gaps.iter().filter(|gap| gap.after_wait).map(Gap::len_ns));
             let busy = self.devices.busy(host, p.phase.start_ns, p.phase.end_ns);
-            p.busy = busy.map(|busy| Busy { unqueued_ns, ..busy });
+            let before_percent = p.phase.first_ns.and_then(|first_ns| self.devices.just_before(host, first_ns));
+            p.busy = busy.map(|busy| Busy { unqueued_ns, before_percent, ..busy });
         }
     }
 

@@ -536,6 +536,7 @@ impl<'a> Walk<'a> {
             warm_up,
             within_call: false,
             begun_ns: None,
+            first_ns: None,
             over_ns: None,
             steps: usize::try_from(steps).unwrap_or(usize::MAX),
             step_ns: (steps >= STEPS).then(|| (end_ns - start_ns) / steps),

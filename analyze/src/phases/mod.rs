@@ -46,6 +46,8 @@ pub struct Phase {
     /// Until when a process whose begin was recorded has submitted nothing yet: the begin of the phase is its start-up, neither a gap nor
     /// time in which the GPU is fed.
     pub(crate) begun_ns: Option<u64>,
+    /// The process's first submission, where its begin was recorded.
+    pub(crate) first_ns: Option<u64>,
     /// From when on a process whose end was recorded submits nothing more: what is left of the phase is its end, neither a gap nor
     /// time in which the GPU is fed.
     pub(crate) over_ns: Option<u64>,
@@ -392,6 +394,7 @@ fn phases_of(mut feed: Feed, processes: &Processes, lives: &Lives, window: &Wind
     let mut phases = assemble(feed, &fine, &steps);
     for phase in &mut phases {
         phase.within_call = unasked && phase.start_ns < asked_ns;
+        phase.first_ns = begun_ns;
         phase.begun_ns = begun_ns.filter(|&ns| phase.start_ns < ns).map(|ns| ns.min(phase.end_ns));
         phase.over_ns = over_ns.filter(|ns| (phase.start_ns + 1..phase.end_ns).contains(ns));
     }
@@ -665,6 +668,7 @@ fn assemble(feed: Feed, spans: &[Span], steps: &[Step]) -> Vec<Phase> {
             warm_up: span.warm_up,
             within_call: false,
             begun_ns: None,
+            first_ns: None,
             over_ns: None,
             steps: own_steps.len(),
             bursts: own_bursts,

@@ -7,6 +7,7 @@ mod format;
 mod guard;
 mod scope;
 mod sections;
+mod watch;
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -32,6 +33,7 @@ use crate::output::PendingFile;
 use format::{Format, Formats, read_formats};
 use guard::guarded;
 use scope::Scope;
+use watch::Watched;
 
 /// What lost what perf says it lost.
 const RING: &str = "perf ring";
@@ -191,10 +193,13 @@ struct Reading<'k, R: Rows> {
 impl<R: Rows> Reading<'_, R> {
     fn run(mut self, file: File, options: ImportOptions, progress: &Progress) -> Result<Done<R>, Stop> {
         let broken = |e: &dyn std::fmt::Display| Stop::Broken(e.to_string());
-        let opened = guarded(|| PerfFileReader::parse_file(BufReader::with_capacity(1 << 18, file)))
+        let bytes = file.metadata().map_or(0, |meta| meta.len());
+        let (input, begun) = Watched::new(BufReader::with_capacity(1 << 18, file), bytes);
+        let opened = guarded(|| PerfFileReader::parse_file(input))
             .ok_or_else(|| broken(&format!("its head {UNREADABLE}")))?
             .map_err(|e| broken(&e))?;
         let PerfFileReader { perf_file: mut about, record_iter: mut records } = opened;
+        begun.set(true);
         if about.endian() != Endianness::LittleEndian {
             return Err(Stop::Broken("is of a big-endian machine, which is not read".to_owned()));
         }

@@ -128,7 +128,8 @@ fn head(about: &PerfFile) -> Head {
     let clock = about.clock_data().ok().flatten();
     let is_monotonic = clock.as_ref().is_some_and(|c| c.clockid == MONOTONIC);
     keys.push(("clock".to_owned(), if is_monotonic { "monotonic" } else { "perf" }.to_owned()));
-    let command = about.cmdline().ok().flatten().unwrap_or_default();
+    let listed = about.feature_section_data(Feature::CMDLINE).is_some_and(sections::has_room_for_its_words);
+    let command = if listed { about.cmdline().ok().flatten().unwrap_or_default() } else { Vec::new() };
     let scope = Scope::new(about.event_attributes(), cpus.map(|cpus| cpus.nr_cpus_online), &command);
     Head { keys, clock: clock.map(|c| (c.clockid_time_ns, c.wall_clock_ns)), scope }
 }

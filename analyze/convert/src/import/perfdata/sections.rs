@@ -69,3 +69,23 @@ fn descriptions(bytes: &[u8]) -> Option<()> {
     }
     Some(())
 }
+
+/// Whether a list of words claims no more of them than it can have: each begins with a length of four bytes. The library makes room for as
+/// many as it claims.
+pub(super) fn has_room_for_its_words(list: &[u8]) -> bool {
+    let count = list.first_chunk().map(|count| u32::from_le_bytes(*count) as usize);
+    count.is_some_and(|count| count <= (list.len() - 4) / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_room_for_its_words_or_is_not_read() {
+        let list = |count: u32, bytes: usize| [&count.to_le_bytes()[..], &vec![0; bytes]].concat();
+        assert!(has_room_for_its_words(&list(0, 0)) && has_room_for_its_words(&list(3, 12)));
+        assert!(!has_room_for_its_words(&list(4, 15)) && !has_room_for_its_words(&list(u32::MAX, 64)));
+        assert!(!has_room_for_its_words(&[1, 0]));
+    }
+}

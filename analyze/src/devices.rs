@@ -64,7 +64,7 @@ impl Busy {
     /// For how long about it was idle, or had nothing of its process to do, where it was busy nearly all the time, and not with somebody
     /// else's work before, too.
     pub(crate) fn idle_beside_queue_ns(&self) -> Option<u64> {
-        (self.percent >= QUEUE_FROM && !self.was_busy()).then_some(self.idle_ns.max(self.unqueued_ns))
+        (self.percent >= QUEUE_FROM && self.others_percent().is_none()).then_some(self.idle_ns.max(self.unqueued_ns))
     }
 
     /// Whether the samples tell of nearly all of the phase.
@@ -72,9 +72,9 @@ impl Busy {
         self.told_ns >= self.len_ns / 10 * 9
     }
 
-    /// Whether it worked for somebody else before.
-    fn was_busy(&self) -> bool {
-        self.before_percent.is_some_and(|percent| percent >= OTHERS_FROM)
+    /// How busy it was with somebody else's work before, where it was.
+    fn others_percent(&self) -> Option<u64> {
+        self.before_percent.filter(|&percent| percent >= OTHERS_FROM)
     }
 
     /// Whether the process had nothing queued for clearly longer than the GPU was idle: then it was busy with something else.
@@ -88,7 +88,7 @@ impl Busy {
         const DIFFERS: f64 = 10.0;
         #[expect(clippy::cast_precision_loss, reason = "a percentage")]
         let percent = self.percent as f64;
-        percent >= 100.0 * fed + DIFFERS && self.is_of_all() && !self.is_anothers() && !self.was_busy()
+        percent >= 100.0 * fed + DIFFERS && self.is_of_all() && !self.is_anothers() && self.others_percent().is_none()
     }
 
     /// The same in words.
@@ -99,18 +99,15 @@ impl Busy {
             true => ("the time".to_owned(), ""),
             false => (duration(self.told_ns), ", which tell nothing of the rest"),
         };
-        let words = format!("{who} was busy {} % of {of} by {} samples of its own{rest}", self.percent, self.samples);
-        match self.is_anothers() {
-            _ if self.was_busy() => format!(
-                "{words}, and {} % before this process submitted anything: another one uses it",
-                self.before_percent.unwrap_or_default()
-            ),
-            true => format!(
-                "{words}, though this process had nothing queued for {}: another one used it, or the samples missed that",
+        let but = match self.others_percent() {
+            Some(before) => format!(", and {before} % before this process submitted anything: another one uses it"),
+            None if self.is_anothers() => format!(
+                ", though this process had nothing queued for {}: another one used it, or the samples missed that",
                 duration(self.unqueued_ns)
             ),
-            false => words,
-        }
+            None => String::new(),
+        };
+        format!("{who} was busy {} % of {of} by {} samples of its own{rest}{but}", self.percent, self.samples)
     }
 }
 
@@ -147,12 +144,11 @@ impl Devices {
 /// What so many samples within a time say of it. Each stands for the time since the one before, the last one for what is behind it, too: one
 /// that was taken after the end tells of what came then.
 fn of_device(samples: &[Reading], count: u64, start_ns: u64, end_ns: u64) -> Option<Busy> {
-    let (mut told_ns, mut busy_ns, mut idle_ns) = (0, 0, 0_u128);
+    let (mut told_ns, mut busy) = (0, 0_u128);
     let mut tell = |from_ns: u64, to_ns: u64, percent: u64| {
         let ns = to_ns.saturating_sub(from_ns.max(start_ns));
         told_ns += ns;
-        busy_ns += u128::from(ns) * u128::from(percent);
-        idle_ns += u128::from(ns) * u128::from(100 - percent);
+        busy += u128::from(ns) * u128::from(percent);
     };
     let mut before_ns = 0;
     let inside = samples.get(..samples.partition_point(|s| s.at_ns < end_ns)).unwrap_or_default();
@@ -163,13 +159,14 @@ fn of_device(samples: &[Reading], count: u64, start_ns: u64, end_ns: u64) -> Opt
     if let Some(last) = inside.last() {
         tell(last.at_ns, end_ns.min(last.at_ns.saturating_add(TELLS_NS)), last.percent);
     }
-    let part = |sum: u128| u64::try_from(sum / 100).unwrap_or(u64::MAX);
+    // What is told and not busy was idle; both sums are of percents.
+    let idle_ns = u64::try_from((u128::from(told_ns) * 100 - busy) / 100).unwrap_or(u64::MAX);
     let len_ns = end_ns.saturating_sub(start_ns);
     (count >= SAMPLES && told_ns > 0).then(|| Busy {
         samples: count,
         devices: 1,
-        percent: u64::try_from(busy_ns / u128::from(told_ns)).unwrap_or(100),
-        idle_ns: part(idle_ns).saturating_add(len_ns.saturating_sub(told_ns)),
+        percent: u64::try_from(busy / u128::from(told_ns)).unwrap_or(100),
+        idle_ns: idle_ns.saturating_add(len_ns.saturating_sub(told_ns)),
         told_ns,
         unqueued_ns: 0,
         before_percent: None,

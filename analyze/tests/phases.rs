@@ -49,6 +49,13 @@ impl Run {
         self.f.finish()
     }
 
+    /// The process exits, and with it all of its threads.
+    fn exit(mut self) -> Trace {
+        self.f.switch(self.at + MS, 0, self.main, 0, IDLE);
+        self.f.push(self.at + 2 * MS, 0, Exit { task: self.main, group_dead: Some(1) });
+        self.f.finish()
+    }
+
     /// An import, then a first step in which each kernel's code is loaded, then steps of short launches.
     fn training(born: bool) -> Self {
         let mut r = Self::new(born);
@@ -444,10 +451,7 @@ fn what_comes_after_the_last_submission_is_not_fed() {
     }
     r.at += 2_400 * MS;
     r.call("cudaFree", Class::Free, 10_000);
-    let (at, task) = (r.at + 2 * MS, r.main);
-    r.f.switch(r.at + MS, 0, r.main, 0, IDLE);
-    r.f.push(at, 0, Exit { task, group_dead: Some(1) });
-    let trace = r.f.finish();
+    let trace = r.exit();
     let a = Analysis::new(&trace, Window::whole(&trace));
     let found: Vec<_> = a.phases.iter().map(|p| (p.phase.len_ns() / MS, p.phase.submissions)).collect();
     assert_eq!(found, [(599, 200), (2_403, 0)]);
@@ -468,10 +472,7 @@ fn a_short_end_is_not_fed_either() {
         }
         r.at -= 3 * MS;
         r.call("cudaFree", Class::Free, end_ns);
-        let (at, task) = (r.at + 2 * MS, r.main);
-        r.f.switch(r.at + MS, 0, r.main, 0, IDLE);
-        r.f.push(at, 0, Exit { task, group_dead: Some(1) });
-        let trace = r.f.finish();
+        let trace = r.exit();
         let a = Analysis::new(&trace, Window::whole(&trace));
         let p = a.phases.iter().find(|p| !p.phase.warm_up).unwrap();
         let json: serde_json::Value = serde_json::from_str(&report::json(&a, &[]).unwrap()).unwrap();
@@ -642,10 +643,7 @@ fn what_was_asked_of_a_gpu_leaves_out_the_start_up_and_silence() {
         }
         r.at += 2_400 * MS;
         r.call("cudaFree", Class::Free, 10_000);
-        let (at, task) = (r.at + 2 * MS, r.main);
-        r.f.switch(r.at + MS, 0, r.main, 0, IDLE);
-        r.f.push(at, 0, Exit { task, group_dead: Some(1) });
-        r.f.finish()
+        r.exit()
     };
     let told = |head_ns: u64| {
         let trace = run(head_ns);

@@ -288,10 +288,14 @@ impl Window {
         let spans = w.wall_span(trace).filter(|_| matches!(parse_when(text), Ok(When::Wall(_))));
         match (u64::try_from(at), spans) {
             (Ok(at), _) if trace.span_ns().is_some() && (w.trace_start_ns..=w.trace_end_ns).contains(&at) => Ok(at),
-            (_, Some(spans)) if offset < 0 => Err(format!("{text:?} is {:.3} s before the trace's start; {spans}", -s)),
-            (_, Some(spans)) => Err(format!("{text:?} is {s:.3} s after the trace's start; {spans}")),
-            (_, None) if offset < 0 => Err(format!("{text:?} is {:.3} s before the trace's start", -s)),
-            (_, None) => Err(format!("{text:?} is {s:.3} s after the trace's start; the trace is {len_s:.3} s long")),
+            (_, spans) if offset < 0 => {
+                let spans = spans.map_or(String::new(), |spans| format!("; {spans}"));
+                Err(format!("{text:?} is {:.3} s before the trace's start{spans}", -s))
+            }
+            (_, spans) => {
+                let spans = spans.unwrap_or_else(|| format!("the trace is {len_s:.3} s long"));
+                Err(format!("{text:?} is {s:.3} s after the trace's start; {spans}"))
+            }
         }
     }
 

@@ -32,6 +32,8 @@ pub(super) struct Place {
     force: bool,
     host: String,
     date: String,
+    /// What the names of all exports of this recording begin with, where its begin is known by the wall clock.
+    begin: Option<String>,
     pub(super) run: String,
     pub(super) clock: UnixClock,
     files: Vec<(String, Written)>,
@@ -44,8 +46,9 @@ impl Place {
         let path = Path::new(trace.path());
         let stem = path.file_stem().map_or_else(|| "trace".to_owned(), |s| s.to_string_lossy().into_owned());
         let date = start.map_or_else(|| NO_DATE.to_owned(), |ns| show_wall(ns).chars().take(10).collect());
-        let run = match start {
-            Some(ns) => format!("{ns}-{}", plain(&stem)),
+        let begin = start.map(|ns| format!("{ns}-"));
+        let run = match &begin {
+            Some(begin) => format!("{begin}{}", plain(&stem)),
             // Times since boot tell recordings of one name apart well enough.
             None => format!("t{start_ns}-{}", plain(&stem)),
         };
@@ -61,6 +64,7 @@ impl Place {
             force,
             host,
             date,
+            begin,
             run,
             clock: UnixClock { offset_ns: start.map(|unix| i128::from(unix) - i128::from(start_ns)) },
             files: Vec::new(),
@@ -80,14 +84,13 @@ impl Place {
     /// whatever its file is called by now. Where the begin is known since boot only, its name tells.
     fn there(&self) -> Vec<PathBuf> {
         let own = self.manifest();
-        let begin = self.run.split('-').next().filter(|begin| !begin.starts_with('t')).map(|begin| format!("{begin}-"));
-        let Some((begin, folder)) = begin.zip(own.parent()) else {
+        let Some((begin, folder)) = self.begin.as_ref().zip(own.parent()) else {
             return own.exists().then_some(own).into_iter().collect();
         };
         let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let is_of_it = |path: &PathBuf| {
             let name = path.file_name().map(|name| name.to_string_lossy());
-            name.is_some_and(|name| name.starts_with(&begin) && name.ends_with(".json"))
+            name.is_some_and(|name| name.starts_with(begin.as_str()) && name.ends_with(".json"))
         };
         let mut there: Vec<_> = entries.filter(is_of_it).collect();
         there.sort();
